@@ -66,9 +66,9 @@ OF_LABELS = {
 KINDS = {"collegemsg": OF_LINKS, "bitcoin-otc": OF_LABELS}
 
 
-def models(folder):
+def models(folder, names):
     """Name of data, of architecture, graph and model."""
-    for data in KINDS:
+    for data in names:
         graph = cody.load(data)
         for architecture in ("tgn", "tgat"):
             name = f"{architecture}-{data}"
@@ -108,7 +108,7 @@ def run(options):
     done = {tuple(line[name] for name in QUESTION) for line in read(options.out)}
     every = [
         (data, architecture, name, positive, graph, model, asked)
-        for data, architecture, graph, model in models(options.models)
+        for data, architecture, graph, model in models(options.models, options.data)
         for name, decide_by in KINDS[data].items()
         for positive, asked in questions(model, graph, decide_by, options.questions, options.seed).items()
     ]
@@ -132,7 +132,7 @@ def run(options):
 
 def table(lines):
     """One row for each model, kind of decision, and whether it is positive."""
-    figures = "answered | median size | median CPU seconds | with additions and moves"
+    figures = "answered | median size | CPU time | with additions and moves"
     yield f"| data | model | decision | | questions | {figures} |"
     yield "|---|---|---|---|---|---|---|---|---|"
     by_setting = {}
@@ -141,23 +141,30 @@ def table(lines):
         by_setting.setdefault(key, {}).setdefault(line["edits"], []).append(line)
     for (data, model, decision, positive), by_edits in by_setting.items():
         removed, more = (by_edits.get(allowed, []) for allowed in EDITS)
-        answered, size, seconds = _figures(removed)
-        further = "" if not more else "{} / {} / {}".format(*_figures(more))
+        unit = _median_seconds(by_setting[data, model, "above 0.5", "yes"]["removals"])
+        answered, size, seconds = _figures(removed, unit)
+        further = "" if not more else "{} / {} / {}".format(*_figures(more, unit))
         case = f"{data} | {model.upper()} | {decision} | {'is' if positive == 'yes' else 'is not'}"
         yield f"| {case} | {len(removed)} | **{answered}** | {size} | {seconds} | {further} |"
 
 
-def _figures(lines):
-    """Share of questions answered, median size of the answers, median CPU seconds of all questions."""
+def _median_seconds(lines):
+    return np.median([float(line["seconds"]) for line in lines])
+
+
+def _figures(lines, unit):
+    """Share of questions answered, median size of the answers, median CPU time of all questions in units."""
     sizes = [int(line["size"]) for line in lines if line["size"]]
-    seconds = np.median([float(line["seconds"]) for line in lines])
-    return f"{100 * len(sizes) / len(lines):.0f} %", f"{np.median(sizes):g}" if sizes else "–", f"{seconds:.2f}"
+    ratio = _median_seconds(lines) / unit
+    size = f"{np.median(sizes):g}" if sizes else "–"
+    return f"{100 * len(sizes) / len(lines):.0f} %", size, f"{ratio:.1f}" if ratio < 10 else f"{ratio:.0f}"
 
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--questions", type=int, default=100, help="of each kind of decision, positive or not")
     arguments.add_argument("--models", type=Path, default=Path("runs"))
+    arguments.add_argument("--data", nargs="+", choices=list(KINDS), default=list(KINDS), help="only these")
     arguments.add_argument("--seed", type=int, default=29)
     arguments.add_argument("--out", type=Path, default=RESULTS)
     arguments.add_argument("--tables", action="store_true", help="only write the table")

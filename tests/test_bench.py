@@ -134,6 +134,7 @@ def test_figures_fit_eighty_columns(bench):
         ("bench/training.py", ["--preset", "compact", "--batches", "1"]),
         ("bench/graph_scale.py", ["--events", "20000", "--queries", "3"]),
         ("bench/scale.py", [".", "--sizes", "2000", "--links", "1"]),
+        ("bench/rankings.py", ["--links", "1", "--models", "tgat-collegemsg"]),
         ("bench/fading.py", ["--data", "collegemsg", "--model", "tgn-collegemsg", "--events", "53854"]),
         ("bench/estimates.py", ["--links", "1", "--size", "300", "--rows", "2", "--out", "out.json"]),
         pytest.param("bench/follow.py", ["--links", "2", "--evaluations", "20"], marks=compiled_only),

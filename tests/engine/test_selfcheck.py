@@ -12,6 +12,7 @@ from cody.engine.selfcheck import SelfCheck
 from cody.engine.versions import versions_in_memory
 from cody.explaining.pipeline import explain
 from cody.graph import Query, TemporalGraph
+from cody.models.contract import open_exact_session_of_links
 from cody.search.oracle import Oracle
 from random_events import random_graph, random_network
 
@@ -212,3 +213,39 @@ def test_what_an_exact_comparison_keeps_counts(forgetful):
     alone = workspace.size
     workspace.exactly.answer([frozenset({OLD})])
     assert workspace.size == alone + workspace.exactly.size > alone
+
+
+def lead(scores):
+    """A margin that two of three links decide."""
+    return scores[:, 0] - scores[:, 1]
+
+
+@pytest.mark.parametrize(("off", "is_exact"), [((0.0, 0.0, 0.5), False), ((0.5, 0.5, 0.0), False), ((0.5, 0, 0), True)])
+def test_about_many_links_an_estimate_is_right_if_the_margin_is(forgetful, monkeypatch, off, is_exact):
+    """The score of a rival that decides nothing may be off, and so may all that decide, by the same."""
+    query, rows = at(forgetful, 1.2), range(652, 700, 2)
+    links = [query, *(query._replace(dst=node) for node in (3, 4))]
+    answer = fast.QueryWorkspace.answer
+    monkeypatch.setattr(
+        fast.QueryWorkspace,
+        "answer",
+        lambda self, sets: [scores + (0 if self.exact else np.array(off)) for scores in answer(self, sets)],
+    )
+    monkeypatch.setattr(selfcheck, "NEAR", 0.0)
+    session = forgetful.session_of_links(links, lead, rows)
+    session.scores([frozenset({OLD})])
+    assert session._workspace.exact == is_exact
+    every = fast.FastSession(forgetful, links, None, rows)
+    every.scores([frozenset({OLD})])
+    assert every._workspace.exact, "without a decision, every score counts"
+
+
+def test_scores_that_are_shown_are_exact_wherever_the_margin_is(forgetful, monkeypatch):
+    monkeypatch.setattr(SelfCheck, "_sample", never)
+    query, change = at(forgetful, 1.2), frozenset({OLD})
+    links = [query, *(query._replace(dst=node) for node in (3, 4))]
+    exact = Replay(forgetful.weights, forgetful.graph, dtype=np.float64).scores(links, [change])
+    estimates = forgetful.session_of_links(links, lambda scores: lead(scores) + 1e3, [OLD]).scores([change])
+    shown = open_exact_session_of_links(forgetful, links, lambda scores: lead(scores) + 1e3, [OLD]).scores([change])
+    np.testing.assert_allclose(shown, exact, rtol=0, atol=1e-9)
+    assert np.abs(estimates - exact).max() > 1e-7

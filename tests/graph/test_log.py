@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import sys
 import tracemalloc
 from dataclasses import replace
@@ -16,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cody.errors import CallError, DataError, TimeWarning
-from cody.graph import Query, TemporalGraph, check_query, verify_graph
+from cody.graph import Query, TemporalGraph, check_queries, check_query, verify_graph
 from cody.graph.neighbourhood import candidates, ends_first, events_among_nodes, events_on_paths, neighbourhood
 from cody.models.predict import likely_partners
 from cody.models.toy import ToyModel
@@ -427,6 +428,16 @@ def test_numpy_integers_are_whole_numbers() -> None:
     assert graph.name(np.uint8(2)) == "2"  # type: ignore[arg-type]
     check_query(graph, Query(*np.array([1, 2]), np.float32(2), np.int64(1)))
     assert candidates(graph, query, np.int64(2), np.int64(3)).tolist() == [0]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wrong", [Query(0, 9, 2.0, 1), Query(9, 1, 2.0, 1), Query(0, 1, 2.0, 9), Query(0, 1, 0.5, 1)])
+def test_each_of_many_queries_must_fit_even_if_only_its_destination_is_its_own(wrong: Query) -> None:
+    graph = TemporalGraph.from_arrays([0, 0], [1, 2], [1, 2])
+    check_queries(graph, [Query(0, 1, 2.0, 1), Query(0, 2, 2.0, 1), Query(1, 2, 2.0, 1)])
+    with pytest.raises(CallError) as alone:
+        check_query(graph, wrong)
+    with pytest.raises(CallError, match=re.escape(str(alone.value))):
+        check_queries(graph, [Query(0, 1, 2.0, 1), Query(0, 2, 2.0, 1), wrong])
 
 
 def test_nodes_out_of_range_have_no_name_and_no_history() -> None:

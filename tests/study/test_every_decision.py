@@ -243,6 +243,23 @@ def test_a_search_whose_answer_fails_among_all_rivals_knows_those_that_overtake_
     assert mended  # else this tests nothing
 
 
+def test_only_what_stands_among_all_rivals_is_replayed(toy, monkeypatch):
+    model, graph = toy
+    monkeypatch.setattr(decision.InTop, "contenders", property(lambda self: self.k))
+    searched, replayed = [], []
+    search_widening, verify = pipeline.search_widening, pipeline.verify
+    monkeypatch.setattr(
+        pipeline, "search_widening", lambda *arguments: searched.append(arguments) or search_widening(*arguments)
+    )
+    monkeypatch.setattr(
+        pipeline, "verify", lambda *arguments, **options: replayed.append(arguments) or verify(*arguments, **options)
+    )
+    for number, query in enumerate(map(graph.query, (33, 40, 44, 51, 55)), 1):
+        cody.explain(model, graph, query, decision=cody.in_top(2), size=16)
+        assert len(replayed) == number
+    assert len(searched) > len(replayed)
+
+
 def test_searching_again_stays_within_the_budget(toy, monkeypatch):
     model, graph = toy
     monkeypatch.setattr(decision.InTop, "contenders", property(lambda self: self.k))

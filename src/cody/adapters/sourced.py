@@ -30,7 +30,7 @@ from cody.adapters.workspace import Workspace
 from cody.engine.selfcheck import SelfCheck
 from cody.engine.vectors import NearDuplicates
 from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph
-from cody.models.contract import Change, Margin, check_changes, first_score
+from cody.models.contract import Change, Margin, check_changes
 from cody.models.labels import add_labels
 from cody.utils.deadline import check_deadline
 
@@ -296,10 +296,11 @@ class SourcedSession:
     """A model with event-sourced memory asked about one link, or about several of the same moment.
 
     What it knows is taken out while it changes: if a call fails or is interrupted, the next one starts afresh.
-    `margin` tells where an estimate could change a decision: there, scores are exact.
+    `margin` tells where an estimate could change a decision: there, scores are exact. None: every score counts, and the
+    first one decides.
     """
 
-    def __init__(self, model: SourcedModel, links: Sequence[Query], margin: Margin, rows: Iterable[int]) -> None:
+    def __init__(self, model: SourcedModel, links: Sequence[Query], margin: Margin | None, rows: Iterable[int]) -> None:
         self.model, self.links = model, links
         self.rows = frozenset(rows)
         self._workspace: Workspace | None = None
@@ -397,7 +398,7 @@ class SourcedModel:
 
     def session(self, query: Query, rows: Iterable[int] = ()) -> SourcedSession:
         """A session about a query; `rows` will probably be changed."""
-        return self.session_of_links([query], first_score, rows)
+        return SourcedSession(self, [self.frame.as_fed(query)], None, rows)
 
     def session_of_links(self, links: Sequence[Query], margin: Margin, rows: Iterable[int] = ()) -> SourcedSession:
         """A session about links of one moment: each state that a change leads to is computed once for all of them.

@@ -28,7 +28,7 @@ from cody.engine.vectors import Products, Vectors
 from cody.engine.weights import Weights
 from cody.engine.without import InputsWithout, LinksWithout, UsualInputs
 from cody.errors import CallError
-from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph, check_query, sorted_unique
+from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph, check_queries, check_query, sorted_unique
 from cody.models.contract import AttentionLayer, Change, Margin, check_changes, first_score
 from cody.utils.deadline import check_deadline
 
@@ -345,12 +345,13 @@ class FastSession:
     """A fast model asked about one link, or about several of the same moment.
 
     What it knows is taken out while it changes: if a call fails or is interrupted, that is gone, and the next call
-    starts afresh. `margin` tells where an estimate could change a decision: there, scores are exact.
+    starts afresh. `margin` tells where an estimate could change a decision: there, scores are exact. None: every score
+    counts, and the first one decides.
     """
 
-    def __init__(self, model: FastModel, links: Sequence[Query], margin: Margin, rows: Iterable[int]) -> None:
+    def __init__(self, model: FastModel, links: Sequence[Query], margin: Margin | None, rows: Iterable[int]) -> None:
         self.model = model
-        self.links, self.margin = tuple(links), margin
+        self.links, self.margin = tuple(links), margin or first_score
         self.rows = frozenset(rows)  # what will probably be changed: better to make the masks once
         self._workspace: QueryWorkspace | None = None
         self._check = SelfCheck(margin)
@@ -457,8 +458,7 @@ class FastModel:
 
     def logits_of_links(self, queries: Sequence[Query]) -> FloatArray:
         """The logit of each link with nothing changed. [n]"""
-        for query in queries:
-            check_query(self.graph, query)
+        check_queries(self.graph, queries)
         with one_thread():
             scorer = LinkScorer(self.weights, self.graph, self.maps, self.decoder, self.inputs_as_they_are)
             return scorer.logits(queries)
@@ -474,7 +474,7 @@ class FastModel:
     def session(self, query: Query, rows: Iterable[int] = ()) -> FastSession:
         """A session about a query. `rows` will probably be changed, in one combination or another."""
         check_query(self.graph, query)
-        return FastSession(self, (query,), first_score, rows)
+        return FastSession(self, (query,), None, rows)
 
     def session_of_links(self, links: Sequence[Query], margin: Margin, rows: Iterable[int] = ()) -> FastSession:
         """A session about links of one moment, which shares everything that a change does not touch.
@@ -484,8 +484,7 @@ class FastModel:
             margin: Of the decision that their scores lead to.
             rows: What will probably be changed.
         """
-        for link in links:
-            check_query(self.graph, link)
+        check_queries(self.graph, links)
         return FastSession(self, links, margin, rows)
 
     def logits(self, query: Query, changes: Sequence[Change]) -> FloatArray:
@@ -514,8 +513,7 @@ class FastModel:
 
     def only_of_links(self, links: Sequence[Query], kept: Change) -> FloatArray:
         """The scores of links of one moment, for a past that consists of the kept events only. [m]"""
-        for link in links:
-            check_query(self.graph, link)
+        check_queries(self.graph, links)
         (kept,) = check_changes(self.graph, [kept])
         return scores_of_kept(self.replay, links, kept)
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from cody.engine.threads import one_thread
 from cody.engine.weights import HopInputs, Weights
-from cody.graph import Difference, FloatArray, IntArray, Query, TemporalGraph, check_query, sorted_unique
+from cody.graph import Difference, FloatArray, IntArray, Query, TemporalGraph, check_queries, check_query, sorted_unique
 from cody.models.contract import AttentionLayer, Change, check_changes
 from cody.utils.deadline import check_deadline
 
@@ -113,8 +113,7 @@ class Replay:
 
     def scores(self, links: Sequence[Query], changes: Sequence[Change]) -> FloatArray:
         """The scores of links of one moment, for each change. [B, m]"""
-        for link in links:
-            check_query(self.graph, link)
+        check_queries(self.graph, links)
         changes = check_changes(self.graph, changes)
         with one_thread():
             return np.array([self._scores(links, change).ravel() for change in changes], dtype=np.float64)

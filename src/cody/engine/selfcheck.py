@@ -7,6 +7,9 @@ memory that amplifies small changes can make it large. So a session computes exa
   in: once one of these estimates is off by more than `PROMISE`, finer ones take the place of all of them, and where
   these are off as well, the session does not approximate any more;
 - every answer that lies within `NEAR` of the decision line, where an error could change the decision.
+
+About many links, an estimate is right if the margin of the decision is: the score of a rival that decides nothing may
+be off by more.
 """
 
 from __future__ import annotations
@@ -59,8 +62,9 @@ AnyWorkspace = TypeVar("AnyWorkspace", bound=ApproximateWorkspace)
 class SelfCheck:
     """Which answers of a session are computed exactly, and how rough the others may be."""
 
-    def __init__(self, margin: Margin = first_score) -> None:
-        self.margin = margin  # of the decision that the scores lead to
+    def __init__(self, margin: Margin | None = None) -> None:
+        self.margin = margin or first_score  # of the decision that the scores lead to
+        self.promised = margin or every_score  # what must be right of scores
         self.answers: Scores = {}  # of a session that approximates, so that none changes but for a reason
         self.corrections: Scores = {}  # what was answered before an estimate was found to be wrong
         self.oldest = sys.maxsize  # row of the events whose change was computed exactly
@@ -105,8 +109,10 @@ class SelfCheck:
         near = {change for change, margin in zip(estimates, margins.tolist(), strict=True) if margin <= NEAR}
         unknown = [change for change in estimates if change in near | sample and change not in self.exact]
         self.exact |= dict(zip(unknown, answer_all(workspace.exactly, unknown), strict=True))
-        compared = ((estimate, self.exact[change]) for change, estimate in estimates.items() if change in self.exact)
-        return all(bool((np.abs(estimate - exact) <= PROMISE).all()) for estimate, exact in compared)
+        compared = [change for change in estimates if change in self.exact]
+        answers = ([known[change] for change in compared] for known in (estimates, self.exact))
+        estimated, exact = (self.promised(np.array(some)) if some else np.zeros(0) for some in answers)
+        return bool((np.abs(estimated - exact) <= PROMISE).all())
 
     def _sample(self, changes: Sequence[Change]) -> BoolArray:
         """Which estimates are the 1st, 4th, 16th, 64th, … of the session, or that with the oldest event so far. [n]"""
@@ -114,6 +120,11 @@ class SelfCheck:
         oldest = np.array([min(change, default=self.oldest) for change in changes])
         sample[oldest.argmin()] |= oldest.min() < self.oldest
         return sample
+
+
+def every_score(scores: FloatArray) -> FloatArray:
+    """All of them count. [B, m] → [B, m]"""
+    return scores
 
 
 def answer_all(workspace: ApproximateWorkspace, changes: Sequence[Change]) -> list[FloatArray]:

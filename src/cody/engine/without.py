@@ -18,7 +18,7 @@ from cody.engine.links import LinkScorer
 from cody.engine.threads import one_thread
 from cody.engine.vectors import Vectors
 from cody.engine.versions import batch_rows, ends_of, index_of, latest_event, next_versions
-from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph, check_query
+from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph, check_queries
 from cody.models.contract import Change
 from cody.utils.deadline import check_deadline
 
@@ -179,8 +179,7 @@ class LinksWithout:
 
     def logits(self, queries: Sequence[Query]) -> FloatArray:
         """One logit for each link, [n]; of a model of more than two classes, the score of each class. [n, C]"""
-        for query in queries:
-            check_query(self.graph, query)
+        check_queries(self.graph, queries)
         with one_thread():
             self.inputs.follow(max((query.before for query in queries), default=0))
             return self.scorer.logits(queries)

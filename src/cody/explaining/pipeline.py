@@ -242,24 +242,27 @@ def _search_until_verified(
         run = search_widening(decided, graph, query, spaces(decided, graph, query, options), left, known)
         spent, evaluations = time.monotonic() - started, evaluations + run.evaluations
         run = replace(run, evaluations=evaluations)
+        wider = budgets = None
         with until(deadline):
-            verified = verify(run, query, count=options.reported, full=options.full_replay)
-            wider = _with_rivals_that_overtake(run, query, verified)
-        found = _VerifiedSearch(decided, options, run, verified, spent)
-        budgets = left_of_budgets(options, evaluations, time.monotonic() - started)
-        if wider is None or budgets is None:
-            break
+            if again < SEARCHED_AGAIN:
+                wider = _with_rivals_that_overtake(run, query)
+                budgets = left_of_budgets(options, evaluations, time.monotonic() - started)
+            if wider is None or budgets is None:
+                break
         chosen, left = wider, budgets
-    return found
+    with until(deadline):
+        verified = verify(run, query, count=options.reported, full=options.full_replay)
+    return _VerifiedSearch(decided, options, run, verified, spent)
 
 
-def _with_rivals_that_overtake(run: SearchRun, query: Query, verified: VerifiedAnswer) -> Decision | None:
+def _with_rivals_that_overtake(run: SearchRun, query: Query) -> Decision | None:
     """The decision to search again for, where an answer flips it among the best rivals but not among all; else None."""
-    known = verified.verification
-    if known is None or flips(known.original, known.without):
-        return None
+    found = frozenset(run.result.rows)
     with suppress(BudgetError):
-        return with_overtaking(run.model, query, run.space.change(run.result.rows))
+        run.oracle.look_up([frozenset(), found])
+        original, without = run.oracle.remembered(frozenset()), run.oracle.remembered(found)
+        if original is not None and without is not None and flips(original, without):
+            return with_overtaking(run.model, query, run.space.change(found), original)
     return None
 
 

@@ -516,14 +516,28 @@ def check_query(graph: TemporalGraph, query: Query) -> None:
     if not isinstance(query, Query):
         raise CallError(f"a query is made by graph.query(row) or graph.link(src, dst, time), not {query!r}")
     for end in ("src", "dst"):
-        node = whole_number(end, getattr(query, end))
-        if not 0 <= node < graph.num_nodes:
-            raise CallError(f"{end}={node} is not a node: nodes go from 0 to {graph.num_nodes - 1}")
+        _check_end(graph, end, getattr(query, end))
     if not 0 <= whole_number("before", query.before) <= graph.num_events:
         raise CallError(f"before={query.before} is out of range: the graph has {graph.num_events} events")
     last = query.before - 1
     if finite_time(query.time) < graph.time[last] and query.before:
         raise CallError(f"time={query.time} is earlier than the latest visible event, row {last} at {graph.time[last]}")
+
+
+def check_queries(graph: TemporalGraph, queries: Sequence[Query]) -> None:
+    """Reject queries that do not fit the graph; where only destinations differ, the rest is checked once."""
+    known: Query | None = None
+    for query in queries:
+        if known is not None and isinstance(query, Query) and query[:1] + query[2:] == known[:1] + known[2:]:
+            _check_end(graph, "dst", query.dst)
+        else:
+            check_query(graph, query)
+            known = query
+
+
+def _check_end(graph: TemporalGraph, end: str, node: int) -> None:
+    if not 0 <= whole_number(end, node) < graph.num_nodes:
+        raise CallError(f"{end}={node} is not a node: nodes go from 0 to {graph.num_nodes - 1}")
 
 
 def verify_graph(graph: TemporalGraph) -> None:

@@ -25,6 +25,7 @@ Change = frozenset[int]  # changed rows: a real one did not happen, an imagined 
 SCORED_AGAIN = "by scoring this set once more, alone"
 HOPS = 2  # default of models without `hops`
 DECIMALS = 5  # of a logit
+NEAR_THE_LINE = 1e-3  # of a decision: sessions do not estimate there
 LARGEST_LOGIT = 2**53 / 10**DECIMALS  # beyond it, a double does not have that many decimals: it must be a mistake
 
 # Of a decision: the scores that it reads → a number above 0 where the decision is positive. [B, m] → [B]
@@ -155,7 +156,8 @@ class ScoresLinks(Protocol):
 
         Args:
             links: The links.
-            margin: Of the decision: where it is close to 0, the scores must be exact.
+            margin: Of the decision, which has to be right; where it is within `NEAR_THE_LINE` of 0, the scores have to
+                be exact.
             rows: The rows that will probably be changed.
         """
         ...
@@ -414,6 +416,24 @@ def open_session_of_links(
     if isinstance(model, ScoresLinks):
         return model.session_of_links(links, margin, rows)
     return SessionsOfLinks(links, tuple(open_session(model, link, rows) for link in links))
+
+
+def open_exact_session_of_links(
+    model: Model, links: Sequence[Query], margin: Margin, rows: Sequence[int] = ()
+) -> ScoreSession:
+    """A session whose scores are all shown: every one is exact, as those near the decision line are.
+
+    Args:
+        model: The model.
+        links: Links with the same time and visible past.
+        margin: Of the decision that their scores lead to.
+        rows: The rows that may change in this session.
+    """
+
+    def near(scores: FloatArray) -> FloatArray:
+        return np.clip(margin(scores), -NEAR_THE_LINE, NEAR_THE_LINE)
+
+    return open_session_of_links(model, links, near, rows)
 
 
 @dataclass(frozen=True, slots=True)

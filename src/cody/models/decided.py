@@ -34,6 +34,7 @@ from cody.models.contract import (
     logits_of_links,
     model_on,
     open_estimates,
+    open_exact_session_of_links,
     open_session,
     open_session_of_links,
     reach,
@@ -157,11 +158,13 @@ class DecidedModel:
         """Whether there are more rivals than a search compares with, so that a full ranking takes its time."""
         return len(self.contenders) < len(self.rivals)
 
-    def with_overtaking(self, query: Query, change: Change) -> Decision:
-        """The decision compared also with rivals that a search left out and that are among the best under a change."""
+    def with_overtaking(self, query: Query, change: Change, original: float) -> Decision:
+        """The decision compared also with rivals that a search left out, where they undo that a change flips it."""
         if not isinstance(self.decision, InTop) or not self.is_large:
             return self.decision
         _, scores = self._scores_of_all(query, [change])
+        if flips(original, self.margin_of_all(scores)):
+            return self.decision
         left_out = np.setdiff1d(np.arange(len(self.rivals)), self.contenders)
         best = np.argsort(-scores[0, 1:], kind="stable")[: self.decision.k]
         found = best[is_in(best, left_out) & (scores[0, 1 + best] >= scores[0, 0])]
@@ -171,7 +174,8 @@ class DecidedModel:
     def _scores_of_all(self, query: Query, changes: Sequence[Change]) -> tuple[list[Query], FloatArray]:
         """The links with all rivals, and their scores under some changes. [B, m]"""
         links = self.links(query, every=True)
-        session = open_session_of_links(self.model, links, self.decision.margin, sorted(frozenset().union(*changes)))
+        rows = sorted(frozenset().union(*changes))
+        session = open_exact_session_of_links(self.model, links, self.decision.margin, rows)
         return links, session.scores(changes)
 
     def states(self, query: Query, changes: Sequence[Change]) -> list[State]:
@@ -326,17 +330,18 @@ def decision_in(model: Model) -> Decision | None:
     return model.decision if isinstance(model, DecidedModel) else None
 
 
-def with_overtaking(model: Model, query: Query, change: Change) -> Decision | None:
+def with_overtaking(model: Model, query: Query, change: Change, original: float) -> Decision | None:
     """The decision compared also with rivals that overtake under a change; None if there are none besides those known.
 
     Args:
         model: A model of margins, as `decide` gives it.
         query: The link.
         change: What seemed to flip the decision.
+        original: The margin with nothing changed.
     """
     if not isinstance(model, DecidedModel):
         return None
-    found = model.with_overtaking(query, change)
+    found = model.with_overtaking(query, change, original)
     return None if found == model.decision else found
 
 

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from cody.graph import Query, TemporalGraph
-from cody.models.contract import Change, Model, Session, checked_logits, open_session, open_session_of_links, size_of
+from cody.models.contract import (
+    Change,
+    Model,
+    Session,
+    checked_logits,
+    open_exact_session_of_links,
+    open_session,
+    size_of,
+)
 from cody.models.decided import DecidedModel, decide, decision_in, decision_of
 from cody.models.deciding import ByLabel
 from cody.models.decision import Decision, State
@@ -56,7 +64,7 @@ class MarginStates:
         self.model, self.decision = model, model.decision
         links = model.links(query, every=True)
         self.names = [model.graph.name(link.dst) for link in links]
-        self.session = open_session_of_links(model.model, links, model.decision.margin)
+        self.session = open_exact_session_of_links(model.model, links, model.decision.margin)
 
     @property
     def size(self) -> int:
