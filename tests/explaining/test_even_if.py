@@ -19,6 +19,7 @@ from cody.graph import Query, TemporalGraph
 from cody.graph.units import pair
 from cody.models.contract import as_model, logit_of_only
 from cody.models.margins import flips
+from cody.models.toy import ToyModel
 from cody.search import greedy
 from cody.search.oracle import Oracle
 from cody.search.result import result
@@ -182,6 +183,20 @@ def test_a_budget_that_ends_before_a_set_is_found_is_no_claim():
     found = even_if(model, graph, query, size=10, evaluations=1, near=lambda *_: np.arange(10))
     assert (found.kept, found.missing, found.robust, found.smallest) == (None, None, 0, False)
     assert "No set of the 10 past events was found that is enough" in str(found)
+
+
+def test_as_an_explainer_it_says_how_many_histories_it_scored():
+    graph = random_graph(np.random.default_rng(0), nodes=8, events=60)
+    scored = []
+
+    class Counted(ToyModel):
+        def only(self, query, kept):
+            scored.append(kept)
+            return float(self.logits(query, [frozenset(range(query.before)) - kept])[0])
+
+    why = cody.explain(Counted(graph), graph, graph.query(58), search=sufficient, size=6)
+    assert why.evaluations == len(set(scored)) + len(why.evaluated) > 1
+    assert f"{why.evaluations} sets evaluated" in str(why)
 
 
 @pytest.mark.parametrize("seed", range(10))

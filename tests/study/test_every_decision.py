@@ -569,6 +569,21 @@ def where(labelled, tmp_path, monkeypatch):
     return "--data", tmp_path / "graph", "--model"
 
 
+def test_evaluations_and_surveys_call_events_what_the_data_call_them(where, labelled, tmp_path):
+    graph = labelled[1]
+    named = save_graph(graph.with_labels(graph.labels, graph.label_names, "payment"), tmp_path / "named")
+    about = ("--data", named, "--model", "made:make", "--instances", 4, "--period", "0.2..1")
+    assert "4 correctly labelled payments" in command("evaluate", *about, "--out", "run.jsonl")
+    shown = command("survey", *about, "--html", "survey.html")
+    assert "4 incorrectly labelled payments" in shown
+    assert "another payment of the source" in shown
+    assert not re.search(r"\bevents\b", shown)
+    visible = re.sub(r"<(script|style).*?</\1>|<[^>]*>", " ", Path("survey.html").read_text(), flags=re.DOTALL)
+    assert "Correctly labelled payments" in visible
+    assert "How many payments does a prediction depend on?" in visible
+    assert "another payment of the source" in visible
+
+
 def speaks_of_links(text):
     return re.search(r"\blinks?\b", text, re.IGNORECASE)
 
@@ -640,6 +655,17 @@ def test_learned_explainers_say_what_they_support(toy):
     plan = EvaluationPlan("made", "toy", (GREEDY, learned), decision=cody.in_top(3))
     with pytest.raises(CallError, match=message):
         next(evaluate(model, graph, [Link(50, "correct")], plan))
+
+
+def test_a_trained_explainer_that_is_missing_is_not_what_keeps_it_from_a_decision(where):
+    supports = "supports only whether a link is predicted"
+    question = ("explain", *where, "made:links", "--event", 40, "--explainer", "pgexplainer", "--scorer", "nowhere")
+    assert supports in command(*question, "--top", 3, code=2)
+    message = command(*question, code=1)
+    assert supports not in message
+    assert "no trained explainer 'nowhere'" in message
+    run = ("evaluate", *where, "made:links", "--explainers", "tempme", "--out", "run.jsonl")
+    assert supports in command(*run, "--rather-than", "3", code=2)
 
 
 def test_a_survey_in_python_takes_a_decision(toy):

@@ -15,7 +15,7 @@ from cody.cli.running import failures_of, finish, records_of, say_failures, way_
 from cody.cli.units import UnitOptions, unit_options
 from cody.errors import CallError
 from cody.graph.neighbourhood import SIZE
-from cody.models.contract import Model, subject_of
+from cody.models.contract import Model, name_of_subject
 from cody.models.decided import LINK_PREDICTED
 from cody.search.proposals import Proposer
 from cody.study import metrics
@@ -139,7 +139,9 @@ def evaluate(
     decision = decide.decision()
     if options.paper and decision not in (None, LINK_PREDICTED):
         raise CallError("--paper compares predicted links, as the paper does: leave out the decision")
-    chosen, sample = options.chosen(source), options.sample
+    sample = options.sample
+    with shared.supported([entry.name for entry in options.entries], source, decision):
+        chosen = options.chosen(source)
     with status("Loading the data ..."):
         named = source.named()
         protect = shared.parse_protected(named.graph, options.protect)
@@ -153,7 +155,7 @@ def evaluate(
         _check_scorer(learned, options.scorer or source.model, model, source.allow_data_mismatch)
     with way_to_evaluate(data, named.graph, source, options.workers, options.ray) as way:
         steps = evaluation.run(options.out, model, named.graph, plan, sample, evaluate=way)
-        words = {kind: kind_in_words(kind, settled, subject_of(model)) for kind in sample.kinds}
+        words = {kind: kind_in_words(kind, settled, name_of_subject(model, named.graph)) for kind in sample.kinds}
         links = finish(steps, sample, words, kept=options.out, nothing="nothing was done yet")
     failures = failures_of(options.out, plan, links)
     _print(metrics.summaries(records_of(options.out, plan, links), failures), words, as_json=as_json)

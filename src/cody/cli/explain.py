@@ -303,7 +303,9 @@ def explain(
     By default, past events are removed; --allow and --why-not also add or move events.
     """
     result.check(events)
-    chosen, decision = search.chosen(source), decide.decision()
+    decision = decide.decision()
+    with shared.supported([search.explainer], source, decision):
+        chosen = search.chosen(source)
     chosen = replace(chosen, by=units.kind, dependants=units.rule)
     result.check_pictures(events)
     result.check_bundle(source.model)

@@ -6,7 +6,7 @@ import csv
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +24,7 @@ from cody.explaining.without import Removal, without
 from cody.graph import Query
 from cody.graph.protected import Protected
 from cody.models.contract import subject_of
+from cody.study.decisions import settled
 from cody.study.explainers import (
     DEFAULT_POLICY,
     DEFAULT_SEARCH,
@@ -32,6 +33,8 @@ from cody.study.explainers import (
     NEAR,
     POLICIES,
     SEARCHES,
+    check_learned,
+    find,
     find_edits,
 )
 from cody.utils import words
@@ -272,6 +275,18 @@ def rivals_in(text: str) -> Sequence[str] | Negatives:
     from cody.data.tgb import is_tgb, negatives
 
     return negatives(text) if is_tgb(text) else names_in(text)
+
+
+@contextmanager
+def supported(names: Iterable[str], source: ModelSource, decision: Decision | ByLabel | None) -> Iterator[None]:
+    """Where a trained explainer is missing, whether it would support this decision at all is said first."""
+    try:
+        yield
+    except CodyError:
+        for name in names:
+            if find(name).needs_scorer:
+                check_learned(name, settled(source.open(source.named()), decision))
+        raise
 
 
 def named_rows(events: str) -> list[int]:

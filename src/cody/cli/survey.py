@@ -19,8 +19,9 @@ from cody.cli.show import Prose, print_parts
 from cody.cli.units import UnitOptions, unit_options
 from cody.errors import CallError, ModelError
 from cody.explaining.document import ExplanationDocument
+from cody.explaining.wording import capital
 from cody.graph import TemporalGraph
-from cody.models.contract import Model, subject_of
+from cody.models.contract import Model, name_of_subject
 from cody.models.predictions import rows_between
 from cody.study import ExplainedLink, ModelComparison, Part, Survey, cases, compare_models, survey_of
 from cody.study import run as evaluation
@@ -30,7 +31,7 @@ from cody.study.explainers import DEFAULT_SEARCH, explainer, find
 from cody.study.instances import TEST_PERIOD, Link
 from cody.study.record import REMOVALS
 from cody.study.record_file import records_of_models
-from cody.study.report import LISTED, Decider, Example
+from cody.study.report import LISTED, Decider, Example, with_name
 from cody.study.shares import Contrast, Share
 from cody.study.survival import with_survival
 from cody.utils import words
@@ -187,7 +188,7 @@ def survey(
                 steps = evaluation.run(file, model, graph, plan, sample, evaluate=way)
                 kept, nothing = (file if options.out else None), "nothing was saved (use --out FILE)"
                 settled = evaluation.check_plan(model, graph, plan)
-                words_of = {kind: kind_in_words(kind, settled, subject_of(model)) for kind in sample.kinds}
+                words_of = {kind: kind_in_words(kind, settled, name_of_subject(model, graph)) for kind in sample.kinds}
                 links = finish(steps, sample, words_of, kept=kept, nothing=nothing)
             explained = _explained(file, graph, plan, links)
             surveyed.append(SurveyedModel(graph, _tested(explained, model, graph, options, subject)))
@@ -343,12 +344,12 @@ def _tested(
 
 def _meanings(found: Survey) -> Iterable[Any]:
     """What each figure means, below all of them."""
-    rows = TextTable("", "", whole=[0])
+    rows, thing = TextTable("", "", whole=[0]), words.sanitize(found.event_name, 24)
     could = "could be removed" if _removes_only(found) else "could change"
-    rows.add_row("decisive", "of the events of a counterfactual, the share that is such")
-    rows.add_row("candidates", f"of all events that {could}, the share that is such")
+    rows.add_row("decisive", f"of the {thing}s of a counterfactual, the share that is such")
+    rows.add_row("candidates", f"of all {thing}s that {could}, the share that is such")
     rows.add_row("", "both are means over the predictions with a counterfactual")
-    rows.add_row("ratio", "decisive / candidates; above 1, such events decide more")
+    rows.add_row("ratio", f"decisive / candidates; above 1, such {thing}s decide more")
     rows.add_row("", "often than their number suggests")
     rows.add_row("interval", "of bootstrap samples of the predictions, 95 %")
     yield rows
@@ -366,12 +367,13 @@ def _changes(found: Survey) -> str:
 
 def _shown(found: Survey) -> Iterable[Any]:
     """A survey for a person, one kind of prediction after the other."""
+    thing = words.sanitize(found.event_name, 24)
     for part in found.parts:
         name = f"{words.sanitize(found.model, 30)} on {words.sanitize(found.data, 30)}"
         which = words.count(part.links, f"{part.kind} prediction")
         if found.decision is not UNSET:
             which = f"{part.links:,} {words.sanitize(part.title, 60)}"
-        yield f"{name}: {which}, {part.explained} with a counterfactual"
+        yield Prose(f"{name}: {which}, {part.explained} with a counterfactual")
         yield from ([found.protected] if found.protected else [])
         yield ""
         yield from _fragility(part, found)
@@ -380,8 +382,8 @@ def _shown(found: Survey) -> Iterable[Any]:
         yield from _survival(part)
         if part.simultaneous.advice:
             yield from (Prose(part.simultaneous.advice), "")
-        yield from _deciders(f"Nodes that decide for {found.subject}s of others", "node", part.nodes)
-        yield from _deciders("Events that decide more than once", "event", part.events)
+        yield from _deciders(f"Nodes that decide for {with_name(found.subject, thing)}s of others", "node", part.nodes)
+        yield from _deciders(f"{capital(thing)}s that decide more than once", "event", part.events)
         fragile = [each for each in part.most_fragile if each.rows]
         robust = [*part.most_robust, *(each for each in reversed(part.most_fragile) if not each.rows)]
         yield from _examples("The most fragile predictions", fragile, found)
@@ -411,15 +413,17 @@ def _survival(part: Part) -> Iterable[Any]:
 
 def _decisive(part: Part, found: Survey) -> Iterable[Any]:
     """What the decisive events are, beside all candidates."""
+    thing = words.sanitize(found.event_name, 24)
     assert part.repetition is not None
     assert part.age is not None
-    rows = TextTable("events", "#decisive", "#candidates", "#ratio", "#95 % interval")
+    rows = TextTable(f"{thing}s", "#decisive", "#candidates", "#ratio", "#95 % interval")
     for contrast in (*part.relations, *part.latest, part.repetition):
-        rows.add_row(contrast.what, _percent(contrast.decisive), _percent(contrast.candidates), *_ratio(contrast))
+        shares = _percent(contrast.decisive), _percent(contrast.candidates)
+        rows.add_row(with_name(contrast.what, thing), *shares, *_ratio(contrast))
     yield rows
     now = part.most_fragile[0].time
     old, usual = (words.earlier(now - age, now) for age in (part.age.decisive, part.age.candidates))
-    yield Prose(f"Half of the decisive events are at most {old} old; of all candidates, {usual}.")
+    yield Prose(f"Half of the decisive {thing}s are at most {old} old; of all candidates, {usual}.")
     if part.caution:
         yield Prose(part.caution)
     if found.units_note:

@@ -12,7 +12,9 @@ import numpy as np
 
 from cody.engine.replay import MemoryState, Replay
 from cody.engine.weights import Weights
-from cody.graph import FloatArray, IntArray, Query, TemporalGraph, sorted_unique
+from cody.graph import FloatArray, IntArray, Query, TemporalGraph, is_in, sorted_unique
+
+NO_EVENTS = -1  # in place of a node that has none
 
 
 def scores_of_kept(plain: Replay, links: Sequence[Query], kept: Iterable[int]) -> FloatArray:
@@ -20,13 +22,28 @@ def scores_of_kept(plain: Replay, links: Sequence[Query], kept: Iterable[int]) -
     graph, query = plain.graph, links[0]
     seen = {row for row in kept if row < query.before} | set(graph.imagined_before(query).tolist()).intersection(kept)
     rows = graph.in_time_order(np.array(sorted(seen), dtype=np.int64))
-    ends = np.array([(link.src, link.dst) for link in links])  # [m, 2]
+    every = np.array([(link.src, link.dst) for link in links])  # [m, 2]
+    first, which = _distinct(graph, rows, every)
+    ends = every[first]
     nodes = sorted_unique(np.concatenate([graph.src[rows], graph.dst[rows], ends.ravel()]))
     small = _small_graph(graph, query, rows, nodes)
     state = _replay(plain.weights, small, graph.next_real(rows) // plain.weights.sizes.batch)
     same = [Query(src, dst, query.time, len(rows)) for src, dst in np.searchsorted(nodes, ends).tolist()]
     scores: FloatArray = plain.on(small, state).scores(same, [frozenset()])[0]
-    return scores
+    return scores.reshape(len(same), -1)[which].ravel()
+
+
+def _distinct(graph: TemporalGraph, rows: IntArray, ends: IntArray) -> tuple[IntArray, IntArray]:
+    """The first of the links that score the same, and which of these each link is. [m, 2] → [n], [m]
+
+    Nodes without any event are alike, unless they have features.
+    """
+    src, dst = ends.T
+    if graph.node_features is None:
+        known = sorted_unique(np.concatenate([graph.src[rows], graph.dst[rows]]))
+        dst = np.where(is_in(dst, known) | (dst == src), dst, NO_EVENTS)
+    _, first, which = np.unique(np.stack([src, dst]), axis=1, return_index=True, return_inverse=True)
+    return first, which.ravel()
 
 
 def _small_graph(graph: TemporalGraph, query: Query, rows: IntArray, nodes: IntArray) -> TemporalGraph:

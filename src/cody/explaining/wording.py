@@ -273,7 +273,8 @@ def considered(why: Explanation) -> str:
     number = {edit: sum(event.edit == edit for event in why.candidates) for edit in kinds}
     parts = [count(number[edit], kind) for edit, kind in kinds.items() if number[edit]]
     edits = f"Considered: {', '.join(parts)}." if why.allows_more else ""
-    return " ".join(part for part in (edits, left_out(why), why.decision.remark()) if part)
+    rivals = "" if why.factual else why.decision.remark()  # what is named was not searched against some of them
+    return " ".join(part for part in (edits, left_out(why), rivals) if part)
 
 
 def leeway(why: Explanation) -> str:

@@ -95,6 +95,7 @@ class Oracle:
         self.groups = groups
         self.evaluated: dict[Change, float] = {}  # the evaluations that count, in order
         self.spent = 0  # of the budget of evaluations
+        self.besides = 0  # histories that a search scored in another way, such as some events alone
         self._paid = frozenset(paid)
         self._answers: dict[Change, float] = {} if answers is None else answers
         self._started = time.monotonic()

@@ -72,7 +72,7 @@ def run_search(
         others = [space.session(other, query) for other in options.across]
         options = replace(options, search=partial(search_across, options.search, others), across=())
     found = _search(oracle, space, options)
-    return SearchRun(model, space, oracle, found, len(found.evaluated), oracle.deadline)
+    return SearchRun(model, space, oracle, found, len(found.evaluated) + oracle.besides, oracle.deadline)
 
 
 def _search(oracle: Oracle, space: SearchSpace, options: SearchOptions) -> SearchResult:

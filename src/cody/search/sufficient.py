@@ -111,12 +111,13 @@ def sufficient(oracle: Oracle, ranking: IntArray) -> SearchResult:
     """The fewest candidates on which the decision already rests, with nothing else in the history; if none, all.
 
     A factual explainer: its answer suffices for the decision by construction, whether or not removing it flips the
-    decision. Scoring a history of a few events is not one of the oracle's evaluations; `iterations` counts them.
+    decision. Scoring a history of a few events is none of the oracle's evaluations: it counts them as `besides`.
 
     Args:
         oracle: Of the link that is explained.
         ranking: The candidates, the most promising first.
     """
     found = smallest_sufficient(oracle, OnlyKept(oracle.model, oracle.query), ranking)
+    oracle.besides += found.evaluations
     kept = tuple(ranking.tolist()) if found.kept is None else found.kept
     return result(oracle, ranking, kept, found.evaluations, found.ended, factual=True)

@@ -63,13 +63,8 @@ class Explainer:
 
     def check(self, decision: Decision | None) -> None:
         """Reject a decision that this explainer does not support; None: the predicted one of several labels."""
-        if self.learned and decision != LINK_PREDICTED:
-            learned = ", ".join(entry.name for entry in FACTUAL if entry.needs_scorer)
-            raise CallError(
-                f"the explainer {self.name!r} supports only whether a link is predicted (threshold 0.5), since it was "
-                f"trained on gradients of that decision; this holds for {learned}, and every other explainer supports "
-                "all decisions"
-            )
+        if self.learned:
+            check_learned(self.name, decision)
 
     def explain(self, model: Model, graph: TemporalGraph, query: Query, **others: Any) -> Explanation:
         """The explanation of a link by this explainer.
@@ -375,6 +370,21 @@ def _no_option(option: str, name: str, spelled: Callable[[str], str] = str) -> s
     why = {"policy": ": it has an order of its own", "scorer": ": it learns nothing"}
     why["iterations"] = f"; its budget is {spelled('evaluations')}"
     return f"the explainer {name!r} has no option {spelled(option)}{why.get(option, '')}"
+
+
+def check_learned(name: str, decision: Decision | None) -> None:
+    """Reject a decision that an explainer does not support because it was trained for another one.
+
+    Args:
+        name: Of an explainer that is trained.
+        decision: What is decided; None: the predicted one of several labels.
+    """
+    if decision != LINK_PREDICTED:
+        learned = ", ".join(entry.name for entry in FACTUAL if entry.needs_scorer)
+        raise CallError(
+            f"the explainer {name!r} supports only whether a link is predicted (threshold 0.5), since it is trained on "
+            f"gradients of that decision; this holds for {learned}, and every other explainer supports all decisions"
+        )
 
 
 def _policy(entry: Entry, scorer: str | Path | None, allow_data_mismatch: bool) -> Policy:

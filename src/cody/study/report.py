@@ -252,6 +252,15 @@ def _unit_name(document: Document | None) -> str:
     return "" if units is UNSET else units.name
 
 
+def with_name(words: str, called: str) -> str:
+    """Words about events, with what the data call an event.
+
+    >>> with_name("another event of the source", "rating"), with_name("the 4 latest candidates", "rating")
+    ('another rating of the source', 'the 4 latest candidates')
+    """
+    return words.replace("event", called)
+
+
 def _decision_of_all(records: Sequence[Record]) -> Decision | None:
     """What all of these decide; None: each about the label that is predicted."""
     first = records[0].decision
@@ -280,7 +289,9 @@ def _part(kind: str, of_kind: Sequence[ExplainedLink], graph: TemporalGraph) -> 
         most_robust=predictions[LISTED:][: -LISTED - 1 : -1],
         predictions=predictions,
         title=kind_in_words(
-            kind, _decision_of_all([case.record for case in of_kind]), of_kind[0].record.subject
+            kind,
+            _decision_of_all([case.record for case in of_kind]),
+            with_name(of_kind[0].record.subject, graph.name_of_event()),
         ).plural,
         survival=survival_of(flipped),
     )

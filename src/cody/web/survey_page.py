@@ -6,13 +6,13 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from cody.explaining.document import decision_in_part
 from cody.explaining.explanation import ADDED, MOVED, REMOVED
 from cody.explaining.wording import capital
 from cody.study.comparison import ExplainedByBoth, ModelComparison
-from cody.study.report import FEW, LATEST, LISTED, Decisive, Example, Part, Survey
+from cody.study.report import FEW, LATEST, LISTED, Decisive, Example, Part, Survey, with_name
 from cody.study.shares import Contrast, Share
 from cody.utils.words import count, earlier, is_date, moment, sanitize, zone_name
 from cody.web.facts import decision_options
@@ -104,6 +104,11 @@ def panels_of(surveys: Sequence[Survey]) -> list[Panel]:
                 panels.append(Panel(f"{model}{title.lower() if model else title}", place, survey, part, first))
                 first += len(part.predictions)
     return panels
+
+
+def _called(survey: Survey) -> str:
+    """What the data call an event."""
+    return sanitize(survey.event_name, 24)
 
 
 def _section(key: str, title: str, words: str, *parts: Child, saved: bool = True) -> Markup:
@@ -208,17 +213,18 @@ def _few(panels: Sequence[Panel]) -> str:
 
 def _finding(panel: Panel) -> str:
     """The second: which kind of event is over-represented by the largest difference."""
-    part = panel.part
-    named = [
+    part, called = panel.part, _called(panel.survey)
+    kinds = [
         *((each.what, each) for each in (*part.relations, *part.latest, part.repetition) if each is not None),
         *((f"age {each.what}", each) for each in part.ages),
     ]
-    clear = [(what, each) for what, each in named if each.ratio is not None and each.ratio.low > 1]
+    clear = [(what, each) for what, each in kinds if each.ratio is not None and each.ratio.low > 1]
     if not clear:
-        return "No kind of event is clearly decisive more often than its number suggests."
+        return f"No kind of {called} is clearly decisive more often than its number suggests."
     what, most = max(clear, key=lambda pair: pair[1].decisive.value - pair[1].candidates.value)
     shares = f"{percent_words(most.decisive.value)} against {percent_words(most.candidates.value)}"
-    return f"The largest difference between decisive events and all candidates: {what} ({shares})."
+    larger = f"{with_name(what, called)} ({shares})"
+    return f"The largest difference between decisive {called}s and all candidates: {larger}."
 
 
 # ---- the figures -----------------------------------------------------------------------------------------------------
@@ -263,6 +269,8 @@ def _beyond(sizes: Sequence[int], last: int, edit_name: str) -> str:
 
 
 def _decisive(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
+    called = _called(panels[0].survey)
+
     def draw(panel: Panel) -> Markup:
         part = panel.part
         tests = [
@@ -274,10 +282,10 @@ def _decisive(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
         return join([_contrasts(panel, tests, lists), *notes])
 
     words = (
-        "Decisive events (●) and all candidates (○) of the same predictions. If ● lies to the right of ○, such "
-        "events are decisive more often than their number suggests: ratio = ● / ○, with its interval."
+        f"Decisive {called}s (●) and all candidates (○) of the same predictions. If ● lies to the right of ○, such "
+        f"{called}s are decisive more often than their number suggests: ratio = ● / ○, with its interval."
     )
-    return _section("decisive", "What are the decisive events?", words, _side_by_side(panels, draw))
+    return _section("decisive", f"What are the decisive {called}s?", words, _side_by_side(panels, draw))
 
 
 def _is_of(relation: str) -> Test:
@@ -301,7 +309,8 @@ def _ages(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
         tests = [(each, _has_age(each.what)) for each in panel.part.ages]
         return join([_contrasts(panel, tests, lists), _medians(panel)])
 
-    words = "How long before the prediction they happened: decisive events (●) and all candidates (○)."
+    called = _called(panels[0].survey)
+    words = f"How long before the prediction they happened: decisive {called}s (●) and all candidates (○)."
     return _section("ages", "How old are they?", words, _side_by_side(panels, draw))
 
 
@@ -311,8 +320,9 @@ def _medians(panel: Panel) -> Markup | None:
         return None
     now = panel.part.predictions[0].time
     old, usual = (earlier(now - each, now) for each in (age.decisive, age.candidates))
+    things = f"{_called(panel.survey)}s"
     return element(
-        "p", f"Half of the decisive events are at most {old} old; of all candidates, {usual}.", class_="note"
+        "p", f"Half of the decisive {things} are at most {old} old; of all candidates, {usual}.", class_="note"
     )
 
 
@@ -323,9 +333,11 @@ def _contrasts(panel: Panel, tests: Sequence[tuple[Contrast, Test]], lists: Pred
 
     def behind(what: str, holds: Test) -> ChosenPredictions:
         numbers = panel.numbers(lambda one: any(map(holds, one.events)))
-        return lists.add(f"{panel.title} with such a decisive event: {what}", numbers)
+        return lists.add(f"{panel.title} with such a decisive {called}: {with_name(what, called)}", numbers)
 
-    return contrasts([each for each, _ in tests], [behind(each.what, holds) for each, holds in tests])
+    called = _called(panel.survey)
+    shown = [structs.replace(each, what=with_name(each.what, called)) for each, _ in tests]
+    return contrasts(shown, [behind(each.what, holds) for each, holds in tests])
 
 
 def _survival(panels: Sequence[Panel]) -> Markup | None:
@@ -362,6 +374,8 @@ def _with_interval(share: Share | None) -> tuple[Child, ...]:
 
 
 def _who(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
+    called = _called(panels[0].survey)
+
     def decided_by_node(panel: Panel, name: str) -> ChosenPredictions:
         numbers = panel.numbers(lambda one: _is_decided_by(one, name))
         return lists.add(f"{panel.title} of others that {sanitize(name, 30)} decides", numbers)
@@ -374,13 +388,13 @@ def _who(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
         nodes, events = panel.part.nodes, panel.part.events
         parts = (
             deciders("Nodes", nodes, [decided_by_node(panel, each.name) for each in nodes]),
-            deciders("Events", events, [decided_by_event(panel, each.row) for each in events]),
+            deciders(f"{capital(called)}s", events, [decided_by_event(panel, each.row) for each in events]),
         )
-        return join(parts) or element("p", "No node and no event decides more than one prediction.", class_="note")
+        return join(parts) or element("p", f"No node and no {called} decides more than one prediction.", class_="note")
 
     words = (
-        "Nodes and events that are decisive for several predictions. Predictions about a node itself are left out. The "
-        "bar shows for how many predictions it is decisive, out of those for which it is a candidate."
+        f"Nodes and {called}s that are decisive for several predictions. Predictions about a node itself are left out. "
+        "The bar shows for how many predictions it is decisive, out of those for which it is a candidate."
     )
     drawn = any(panel.part.nodes or panel.part.events for panel in panels)
     return _section("who", "Who decides?", words, _side_by_side(panels, draw), saved=drawn)
@@ -399,7 +413,7 @@ def _extremes(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
 
     words = (
         "The predictions that flip with the fewest changes, the least certain first; and those for which the search "
-        "found no flip, or only with many events. Smaller changes that it did not find may exist."
+        "found no flip, or only with many of them. Smaller changes that it did not find may exist."
     )
     return _section("extremes", "The easiest and the hardest to flip", words, _side_by_side(panels, draw))
 
