@@ -24,7 +24,6 @@ from cody.explaining.without import Removal, without
 from cody.graph import Query
 from cody.graph.protected import Protected
 from cody.models.contract import subject_of
-from cody.study.decisions import settled
 from cody.study.explainers import (
     DEFAULT_POLICY,
     DEFAULT_SEARCH,
@@ -283,6 +282,8 @@ def supported(names: Iterable[str], source: ModelSource, decision: Decision | By
     try:
         yield
     except CodyError:
+        from cody.study.decisions import settled  # msgspec, which other commands do without
+
         for name in names:
             if find(name).needs_scorer:
                 check_learned(name, settled(source.open(source.named()), decision))
