@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from cody.explaining.even_if import even_if
     from cody.explaining.explanation import Explanation
     from cody.explaining.pipeline import explain
+    from cody.explaining.recourse import recourse
     from cody.graph import Query, TemporalGraph
     from cody.graph.edits import Add, Alter, Move
     from cody.graph.neighbourhood import candidates
@@ -51,6 +52,7 @@ __all__ = [
     "load_model",
     "predict",
     "rather_than",
+    "recourse",
     "survey",
     "verify_explanation",
 ]
@@ -67,6 +69,7 @@ _lazy.import_on_demand(
         "cody.explaining.even_if": "even_if",
         "cody.explaining.explanation": "Explanation",
         "cody.explaining.pipeline": "explain",
+        "cody.explaining.recourse": "recourse",
         "cody.graph.edits": "Add Alter Move",
         "cody.graph.log": "Query TemporalGraph",
         "cody.graph.neighbourhood": "candidates",

@@ -77,6 +77,18 @@ def asked():
     return graph, ToyModel(graph, weights=np.random.default_rng(5).normal(size=60))
 
 
+def test_every_changed_value_of_what_a_node_could_do_is_found():
+    graph = random_graph(np.random.default_rng(8), nodes=6, events=40, edge_features=2, ties=False)
+    model = ToyModel(graph, weights=np.random.default_rng(5).normal(0.1, 0.5, size=40), bias=-0.4)
+    queries = (graph.query(row) for row in range(20, 40))
+    options = {"size": 6, "evaluations": 20, "count": 1}  # what one alternative adds, another one may add, too
+    found = (cody.recourse(model, graph, each, each.src, each.time + 8.0, **options) for each in queries)
+    plain = json.loads(next(why for why in found if why.is_counterfactual).to_json())
+    assert verify_explanation(plain, model, graph, sets=None).is_confirmed
+    changed = [(path, another(value)) for path, value in leaves(plain) if path[0] not in EFFORT]
+    assert [path for path, value in changed if not is_found(plain, path, value, model, graph)] == []
+
+
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_any_changed_value_is_found(asked, options):
     graph, model = asked

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import click
 
 from cody.cli import options as shared
+from cody.cli.actor import ActorOptions
 from cody.cli.command import (
     BUNDLE,
     COUNT,
@@ -42,6 +43,7 @@ from cody.utils import words
 
 if TYPE_CHECKING:
     from cody.explaining.even_if import EvenIf
+    from cody.explaining.recourse import Plan
 
 _link, _even, _space = section("The link"), section("The question"), option_fields("The search space")
 _search, _own = option_fields("The search"), option_fields("Options of single explainers")
@@ -56,7 +58,6 @@ class SearchChoice:
 
     allow: str | None = given_by(shared.allow_option)
     why_not: bool = _space(is_flag=True, help=f"Why is the link not predicted? Short for --allow {shared.WHY_NOT}.")
-    actor: str | None = _space(metavar="NODE", help="Change only what this node could: events that start at it.")
     protect: Sequence[str] = given_by(shared.protect_option)
     candidates: int | None = given_by(shared.candidates_option)
     hops: int | None = given_by(shared.hops_option)
@@ -142,22 +143,6 @@ class SearchChoice:
             f"longer than --seconds {self.seconds:g}; give it more, or fewer --candidates"
         )
         return why
-
-    def check_actor(self, events: str | None, even_if: bool, robust: bool, units: UnitOptions) -> None:
-        """Refuse what does not go with --actor."""
-        others = {"--events": events is not None, "--even-if": even_if, "--robust": robust}
-        others |= {"--by": units.kind is not None, "--with-dependants": units.rule is not None}
-        for other in (name for name, given in others.items() if self.actor is not None and given):
-            raise CallError(f"--actor chooses single events of one link's past: leave out {other}")
-
-    def as_actor(self, chosen: Explainer, graph: TemporalGraph) -> Explainer:
-        """The explainer, with only those edits that the actor could make, if there is one."""
-        if self.actor is None:
-            return chosen
-        from cody.search.actor import done_by
-
-        node = graph.node(self.actor)
-        return replace(chosen, edits=tuple(done_by(node, propose) for propose in chosen.edits))
 
     @property
     def request_options(self) -> dict[str, Any]:
@@ -267,6 +252,7 @@ class ResultOptions:
         "cody explain --event 53851 --rather-than 942": "why 105 rather than 942",
         "cody explain --event 53007 --by pair": "which conversations decide",
         "cody explain --event 53869 --even-if": "what could be missing without any effect",
+        "cody explain --event 53852 --actor 1395 --until '1 day later'": "what 1395 could do for it",
         "cody explain --event 53854 --also FOLDER --robust": "what flips another model, too",
         "cody explain --event 53854 --bundle why.zip": "a file that somebody else can verify",
         "cody explain --events rows.txt --workers 4 --out why.jsonl": "many links; rerun to resume",
@@ -283,6 +269,7 @@ class ResultOptions:
 @shared.decision_options
 @shared.model_options
 @bundled("search", SearchChoice)
+@bundled("actor", ActorOptions)
 @unit_options
 @bundled("stability", StabilityOptions)
 @bundled("result", ResultOptions)
@@ -294,6 +281,7 @@ def explain(
     decide: shared.DecisionOptions,
     source: shared.ModelSource,
     search: SearchChoice,
+    actor: ActorOptions,
     units: UnitOptions,
     stability: StabilityOptions,
     result: ResultOptions,
@@ -310,7 +298,18 @@ def explain(
     result.check_pictures(events)
     result.check_bundle(source.model)
     stability.check(even_if)
-    search.check_actor(events, even_if, stability.robust, units)
+    actor.check(
+        chosen,
+        {
+            "--events": events is not None,
+            "--even-if": even_if,
+            "--robust": stability.robust,
+            "--by": units.kind is not None,
+            "--with-dependants": units.rule is not None,
+            "--attribute": actor.until is not None and search.attribute is not None,
+            "--also and --noise": actor.until is not None and bool(stability.also or stability.noise),
+        },
+    )
     if even_if:
         from cody.cli.even_if import answer_even_if, answer_even_if_of_many, check_even_if
 
@@ -324,15 +323,20 @@ def explain(
     if search.attribute is not None:
         search.check_attribute(chosen, many=events is not None, even_if=even_if)
     named = source.named()
-    chosen = search.as_actor(replace(chosen, protect=shared.parse_protected(named.graph, search.protect)), named.graph)
+    chosen = actor.limited(replace(chosen, protect=shared.parse_protected(named.graph, search.protect)), named.graph)
     queries = _queries(named.graph, link, events)
     names = {"data": named.data(source.data), "model": source.model}
-    names |= {} if search.actor is None else {"actor": search.actor}
-    request = Request(chosen, search.request_options, names, decision, stability.others(source))
+    names |= {} if actor.actor is None else {"actor": actor.actor}
+    limits = {} if actor.per_day is None else {"per_day": actor.per_day}
+    request = Request(chosen, search.request_options | limits, names, decision, stability.others(source))
     question = ExplainRequest(source.open(named), named.graph, request)
     link.check(question.model)
     if search.attribute == "attention":
         check_attention(question.model)
+    plan = actor.plan(question.model, question.graph, queries[0], request)
+    if plan is not None:
+        queries, question = [plan.query], question.about_plan(plan)
+        chosen = question.request.explainer
     if search.prove > 1 and search.seconds is None and search.evaluations is None:
         from cody.cli.proof import check_proof
 
@@ -366,6 +370,7 @@ def explain(
     with progress("sets of events evaluated", sets) as move:
         watch = counting(lambda tried: move(completed=tried, total=sets if tried <= sets else max(tried, most)))
         why = question.about(queries[0], watch, **beyond)
+    why = why if plan is None else with_plan(why, plan)
     if search.attribute is not None:
         why = search.with_shares(why, question, begun)
     if search.why_not:
@@ -380,8 +385,19 @@ class ExplainRequest(NamedTuple):
     graph: TemporalGraph
     request: Request
 
+    def about_plan(self, plan: Plan) -> ExplainRequest:
+        """The same about what a node could still do."""
+        explainer = replace(self.request.explainer, edits=(plan.edits,))
+        return self._replace(request=self.request._replace(explainer=explainer, decision=plan.decision))
+
     def about(self, query: Query, watch: Callable[[Oracle], None] | None = None, **beyond: Any) -> Explanation:
         return self.request.explain(self.model, self.graph, query, watch, **beyond)
+
+
+def with_plan(why: Explanation, plan: Plan) -> Explanation:
+    from cody.explaining.recourse import with_recourse
+
+    return with_recourse(why, plan)
 
 
 def _queries(graph: TemporalGraph, link: shared.LinkOptions, events: str | None) -> list[Query]:

@@ -25,7 +25,7 @@ class NextStep(NamedTuple):
 
 def next_steps(why: Explanation) -> list[NextStep]:
     """What to try next; nothing if an answer was found, or there is none."""
-    if why.verdict not in ("none within the budget", "none found") or not why.candidates:
+    if why.verdict not in ("none within the budget", "none found") or not why.candidates or why.recourse is not None:
         return []
     if why.ended == SECONDS:  # until there is more time, nothing else would help
         return [NextStep(f"--seconds {ceil(10 * why.seconds)}", "to look further")]

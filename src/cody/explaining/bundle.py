@@ -154,8 +154,9 @@ def events_needed(why: Explanation | EvenIf, graph: TemporalGraph) -> int:
         why: The answer.
         graph: The log.
     """
-    if why.event is not None:
-        return why.event + 1
+    own = why.recourse.event if isinstance(why, Explanation) and why.recourse is not None else why.event
+    if own is not None:
+        return own + 1
     return why.query.before if isinstance(why, Explanation) else graph.query_at(why.src, why.dst, why.time).before
 
 

@@ -8,7 +8,7 @@ or not checked, with the reason.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,14 +18,14 @@ from cody.errors import CallError, CodyError
 from cody.explaining.document import DERIVED, ExplanationDocument, document_of, explanation_of, read_document, to_plain
 from cody.explaining.even_if import SCHEMA as EVEN_IF
 from cody.explaining.even_if import EvenIf
-from cody.explaining.explanation import Event, Explanation, Verification
+from cody.explaining.explanation import Event, Explanation, Recourse, Verification
 from cody.explaining.pipeline import event_with_features, scope_of, surroundings_of
 from cody.explaining.settings import near_units
 from cody.explaining.stability import edit_of, edits_of
 from cody.explaining.verification import differ, is_a_verification, reference_logit
 from cody.explaining.wording import subject
 from cody.graph import Query, TemporalGraph, check_query
-from cody.graph.edits import REMOVED, Add, Edit, Move
+from cody.graph.edits import ADDED, REMOVED, Add, Edit, Move
 from cody.models.contract import Change, Model, identity_of, logit_of_only, model_on
 from cody.models.decided import decide, standings_of
 from cody.models.decision import DecidedBy, Decision, InTop, Standing
@@ -152,10 +152,11 @@ def _claims(
     watch: Watch | None,
 ) -> Iterator[Claim]:
     yield from _derived(form, why)
+    why = why if data.status == CONFIRMED else numbered_after(why, graph.num_events)
     belongs = [data, same_identity("the model", form.model, identity_of(model))]
     yield from belongs
     about_log = [_link(why, graph), _candidates(why, graph), *(_units(why, model, graph) if why.units else ())]
-    about_log += _impossible_decision(why, graph)
+    about_log += [*_impossible_decision(why, graph), *_whose(why)]
     yield from about_log
     if any(claim.status == CONTRADICTED for claim in [*belongs, *about_log]):
         yield Claim(
@@ -168,6 +169,8 @@ def _claims(
         yield Claim("scores and flips", NOT_CHECKED, str(error))
         return
     yield _surroundings(why, replay)
+    if why.recourse is not None:
+        yield _now(why, why.recourse, replay)
     yield from _answer(form, why, replay)
     yield _evaluated(why, replay, sets, watch)
     yield from _also(why, replay)
@@ -181,6 +184,8 @@ class _Checker:
     graph: TemporalGraph
     base: TemporalGraph  # the log without anything imagined
     query: Query
+    plain: Model  # the model itself, on the log without anything imagined
+    decision: Decision
     known: dict[Change, tuple[float, str]] = field(default_factory=dict)  # the margin, and how it was computed
 
     @classmethod
@@ -189,9 +194,9 @@ class _Checker:
         if isinstance(chosen, DecidedBy) and chosen.function is None:
             raise CallError("the document does not hold the function that decides; pass it as decision=")
         edits = edits_of(why.candidates)
-        longer = graph.imagine(edits) if edits else graph
-        model = model_on(model, longer) if edits else model
-        return cls(decide(model, longer, why.query, chosen), longer, graph, why.query)
+        longer = graph.imagine(edits, query=why.query) if edits else graph
+        undecided, model = model, model_on(model, longer) if edits else model
+        return cls(decide(model, longer, why.query, chosen), longer, graph, why.query, undecided, chosen)
 
     def margin(self, change: Change) -> float:
         if change not in self.known:
@@ -207,7 +212,7 @@ class _Checker:
     def fault(self, change: Change, claimed: float) -> list[str]:
         """How the margin of a change contradicts a document; empty if it does not."""
         found = self.margin(change)
-        return [f"{found:.5f}, not {claimed:.5f}"] if differ(claimed, found) or flips(claimed, found) else []
+        return [] if agree(claimed, found) else [f"{found:.5f}, not {claimed:.5f}"]
 
 
 def same_identity(what: str, claimed: str, found: str) -> Claim:
@@ -246,6 +251,31 @@ def checked(about: str, faults: Sequence[str], confirmed: str = "") -> Claim:
     return Claim(about, CONTRADICTED, sanitize(faults[0], 200)) if faults else Claim(about, CONFIRMED, confirmed)
 
 
+def numbered_after(why: Explanation, events: int) -> Explanation:
+    """The explanation with its imagined events numbered as in a log of so many events, such as that of a bundle.
+
+    Args:
+        why: The explanation.
+        events: How many events the log has.
+    """
+    imagined = [event.row for event in why.candidates if event.edit != REMOVED]
+    by = min(imagined, default=events) - events
+    if by <= 0:
+        return why
+    number = {row: row - by for row in imagined}
+
+    def moved(rows: Sequence[int]) -> tuple[int, ...]:
+        return tuple(number.get(row, row) for row in rows)
+
+    return replace(
+        why,
+        candidates=tuple(event._replace(row=number.get(event.row, event.row)) for event in why.candidates),
+        rows=moved(why.rows),
+        evaluated=tuple((moved(rows), logit) for rows, logit in why.evaluated),
+        alternatives=tuple(other._replace(rows=moved(other.rows)) for other in why.alternatives),
+    )
+
+
 # What follows from the document itself, and from the log
 
 
@@ -275,7 +305,8 @@ def _link(why: Explanation, graph: TemporalGraph) -> Claim:
 def _candidates(why: Explanation, graph: TemporalGraph) -> Claim:
     """Whether the events that may change are those of the log, and imagined ones are numbered after them."""
     try:
-        longer = graph.imagine(edits) if (edits := edits_of(why.candidates)) else graph
+        edits = edits_of(why.candidates)
+        longer = graph.imagine(edits, query=why.query) if edits else graph
         faults = [fault for event in why.candidates for fault in _differences(event, longer, why.query)]
     except CodyError as error:
         faults = [str(error)]
@@ -323,6 +354,44 @@ def _other_units(why: Explanation, near: NearUnits) -> Iterator[str]:
             yield f"{written.name!r} is {found.name!r}"
         elif (written.rows, written.dependants) != (tuple(found.rows.tolist()), tuple(found.dependants.tolist())):
             yield f"{written.name or f'event {row}'} has other events in the log"
+
+
+def _whose(why: Explanation) -> Iterator[Claim]:
+    """Whether the candidates are what one node could do, where that is claimed, and as many on a day as it could."""
+    actor, recourse, limit = why.parameters.get("actor"), why.recourse, why.daily_limit
+    if actor is not None or recourse is not None:
+        faults = [f"event {event.row} starts at {event.src!r}" for event in why.candidates if event.src != actor]
+        if recourse is not None:
+            faults += [] if recourse.actor == actor else [f"the actor is {actor!r}, not {recourse.actor!r}"]
+            in_time = (event.edit == ADDED and recourse.since < event.time for event in why.candidates)
+            faults += [] if all(in_time) else ["a candidate is no event that could still be added"]
+        yield checked("candidates are what one node could do", faults, str(actor))
+    if limit is not None:
+        sets = [why.rows, *(other.rows for other in why.alternatives), *(rows for rows, _ in why.evaluated)]
+        faults = [f"the set {list(rows)[:8]} has more" for rows in sets if not limit.allows(frozenset(rows))]
+        yield checked(f"at most {limit.most} a day", faults)
+
+
+def _now(why: Explanation, recourse: Recourse, replay: _Checker) -> Claim:
+    """What is decided at the moment from which on a node could do something."""
+    about = "score at the moment of the question"
+    query = why.query._replace(time=recourse.since)
+    try:
+        if not recourse.since < why.query.time:
+            raise CallError("that moment does not lie before the time of the link")
+        check_query(replay.base, query)
+        found = reference_logit(decide(replay.plain, replay.base, query, replay.decision), query, NOTHING, full=True)[0]
+    except CodyError as error:
+        return Claim(about, CONTRADICTED, str(error))
+    row = event_of_query(replay.base, query)
+    faults = [] if agree(recourse.now, found) else [f"{found:.5f}, not {recourse.now:.5f}"]
+    faults += [] if recourse.event == row else [f"the log has it as event {row}, not {recourse.event}"]
+    return checked(about, faults, f"{found:.5f}")
+
+
+def agree(claimed: float, found: float) -> bool:
+    """Whether two margins are the same but for rounding, and decide the same."""
+    return not differ(claimed, found) and not flips(claimed, found)
 
 
 def _impossible_decision(why: Explanation, graph: TemporalGraph) -> list[Claim]:
@@ -491,7 +560,7 @@ def _window(why: Explanation, replay: _Checker) -> Claim:
 
 def _flips_at(replay: _Checker, edit: Edit, original: float, time: float) -> bool:
     assert isinstance(edit, Add | Move)
-    longer = replay.base.imagine([edit._replace(time=time)])
+    longer = replay.base.imagine([edit._replace(time=time)], query=replay.query)
     model = model_on(replay.model, longer)
     row = longer.num_events
     return flips(original, reference_logit(model, replay.query, frozenset({row}), full=True)[0])

@@ -18,8 +18,11 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import astuple
 
+from cody.errors import CallError
 from cody.explaining import upgrade
 from cody.explaining.explanation import (
+    ADDED,
+    ALTERED,
     ChangedUnit,
     Counterfactual,
     Elsewhere,
@@ -27,14 +30,26 @@ from cody.explaining.explanation import (
     EventShares,
     Explanation,
     Neighbour,
+    Recourse,
     Surroundings,
     Verification,
     WholeUnit,
 )
-from cody.explaining.packing import PACKED_ROWS, PACKED_SETS, pack_rows, pack_sets, unpack_rows, unpack_sets
+from cody.explaining.packing import (
+    PACKED_FEATURES,
+    PACKED_ROWS,
+    PACKED_SETS,
+    pack_features,
+    pack_rows,
+    pack_sets,
+    unpack_features,
+    unpack_rows,
+    unpack_sets,
+)
 from cody.graph import Query
 from cody.models.decided import LINK_PREDICTED
 from cody.models.decision import Above, Between, DecidedBy, Decision, InTop, Labelled, Leader, RatherThan, Standing
+from cody.search.daily import daily_limit
 from cody.search.result import Wider, Window
 from cody.utils.forms import JSON_ERRORS, Count, Form, as_plain, damaged, is_shallow, parse, read, unknown_schema
 from cody.utils.words import to_json
@@ -68,6 +83,7 @@ class EventTable(Form, frozen=True, omit_defaults=True):
     replaces: Annotated[tuple[Count | None, ...], Meta(description="the row of an event that is moved or altered")] = ()
     was: Annotated[tuple[float | None, ...], Meta(description="when that event happened")] = ()
     carries: Annotated[tuple[str, ...], Meta(description="its features in words")] = ()
+    features: Annotated[str, Meta(description=PACKED_FEATURES)] = ""
 
 
 NO_EVENTS = EventTable((), (), (), ())
@@ -212,6 +228,16 @@ class ElsewherePart(Form, frozen=True):
     without: Annotated[tuple[float, ...], Meta(description="with the answer, then with each alternative")]
 
 
+class RecoursePart(Form, frozen=True):
+    """What was asked about a node that could add events from one moment on, until the time of the link."""
+
+    actor: Annotated[str, Meta(description="name of the node")]
+    since: Annotated[float, Meta(description="the moment")]
+    event: Annotated[Count | None, Meta(description="the row of the event that the link was then, if it happened")]
+    now: Annotated[float, Meta(description="the logit at that moment")]
+    keep: Annotated[bool, Meta(description="whether the decision of that moment is to be kept; else the other one")]
+
+
 class EvaluationPart(Form, frozen=True):
     """What an evaluation adds to the document of an explanation."""
 
@@ -285,6 +311,7 @@ class ExplanationDocument(Form, frozen=True, kw_only=True, tag_field="schema", t
         tuple[ElsewherePart, ...] | UnsetType, Meta(description="other models, and the explained one under noise")
     ] = UNSET
     shares: Annotated[EventSharesPart | UnsetType, Meta(description="what each candidate adds to the logit")] = UNSET
+    recourse: Annotated[RecoursePart | UnsetType, Meta(description="what a node could still do")] = UNSET
     evaluation: EvaluationPart | UnsetType = UNSET
 
 
@@ -297,10 +324,18 @@ class ProtectedPart(msgspec.Struct, frozen=True):
     simultaneous: bool = False
 
 
+class DailyPart(msgspec.Struct, frozen=True):
+    """How many events of a day may change. It says which sets there are, so it is checked."""
+
+    most: Annotated[int, Meta(ge=1)]
+    zone: str
+
+
 class ParametersPart(msgspec.Struct, frozen=True):
     """What is known about the parameters of every explainer; the others are its own."""
 
     protect: ProtectedPart | None = None
+    per_day: DailyPart | None = None
 
 
 WHAT = "an explanation"
@@ -367,6 +402,7 @@ def document_of(why: Explanation, evaluation: EvaluationPart | UnsetType = UNSET
         whole=UNSET if why.whole is None else WholePart(*why.whole),
         elsewhere=tuple(ElsewherePart(*each) for each in why.elsewhere) or UNSET,
         shares=UNSET if why.shares is None else EventSharesPart(*why.shares),
+        recourse=UNSET if why.recourse is None else RecoursePart(*why.recourse),
         evaluation=evaluation,
     )
 
@@ -429,6 +465,7 @@ def explanation_of(form: ExplanationDocument) -> Explanation:
             whole=None if form.whole is UNSET else WholeUnit(*astuple(form.whole)),
             elsewhere=tuple(_elsewhere(each, 1 + len(form.alternatives)) for each in (form.elsewhere or ())),
             shares=None if form.shares is UNSET else _shares(form.shares, form.candidates.row),
+            recourse=None if form.recourse is UNSET else Recourse(*astuple(form.recourse)),
             **({} if form.units is UNSET else _units_of(form.units)),
         )
     except (ValueError, zlib.error) as error:
@@ -498,17 +535,27 @@ def _columns(events: Sequence[Event]) -> EventTable:
     """Events as columns; those that have nothing but defaults are left out."""
     usual = Event._field_defaults
     columns = {name: tuple(getattr(event, name) for event in events) for name in Event._fields}
+    features = pack_features([values for values in columns.pop("features") if values is not None])
     unusual = {name: column for name, column in columns.items() if name not in usual or {*column} - {usual[name]}}
-    return EventTable(**unusual)
+    return EventTable(**unusual, features=features)
 
 
 def events_of(columns: EventTable) -> tuple[Event, ...]:
     size, usual = len(columns.row), Event._field_defaults
-    given = {name: getattr(columns, name) for name in Event._fields}
+    given = {name: getattr(columns, name) for name in Event._fields if name != "features"}
     filled = [column if column or name not in usual else (usual[name],) * size for name, column in given.items()]
     if {*map(len, filled)} != {size}:
         raise ValueError("the columns of events differ in length")
-    return tuple(map(Event, *filled))
+    return _with_features(tuple(map(Event, *filled)), columns.features)
+
+
+def _with_features(events: tuple[Event, ...], packed: str) -> tuple[Event, ...]:
+    """The events with the features of those that are added or altered."""
+    if not packed:
+        return events
+    new = [place for place, event in enumerate(events) if event.edit in (ADDED, ALTERED)]
+    features = dict(zip(new, unpack_features(packed, len(new)), strict=True))
+    return tuple(event._replace(features=features.get(place)) for place, event in enumerate(events))
 
 
 def _nodes(columns: NodeTable) -> tuple[Neighbour, ...]:
@@ -545,4 +592,9 @@ def _check(form: ExplanationDocument) -> None:
     options = form.evaluation.options if form.evaluation else {}
     if not is_shallow(form.parameters) or not is_shallow(options):
         raise ValueError("parameters and options must be objects of a few levels")
-    msgspec.convert(form.parameters, ParametersPart)
+    daily = msgspec.convert(form.parameters, ParametersPart).per_day
+    try:
+        if daily is not None:
+            daily_limit(daily.most, daily.zone, zip(form.candidates.row, form.candidates.time, strict=True))
+    except CallError as error:
+        raise ValueError(f"the limit for each day is not one: {error}") from None

@@ -22,6 +22,7 @@ from cody.models.contract import Change
 from cody.models.decided import LINK_PREDICTED
 from cody.models.decision import Decision, Standing, State
 from cody.models.margins import flips
+from cody.search.daily import DailyLimit, daily_limit
 from cody.search.result import (
     EVALUATIONS,
     ITERATIONS,
@@ -53,6 +54,7 @@ class Event(NamedTuple):
     replaces: int | None = None  # the event that is moved or altered
     was: float | None = None  # when that one happened
     carries: str = ""  # its features in words, where they are few: "rating −10", or "rating −10 → 10" if it is altered
+    features: tuple[float, ...] | None = None  # of an added or altered event, where events have some
 
     @property
     def affected(self) -> int | None:
@@ -151,6 +153,20 @@ class Elsewhere(NamedTuple):
         return flips(self.original, self.without[number])
 
 
+class Recourse(NamedTuple):
+    """What was asked about a node that could add events from one moment on, until the time of the link."""
+
+    actor: str  # name of the node
+    since: float  # the moment
+    event: int | None  # the row of the event that the link was then, if it is one that happened
+    now: float  # the margin at that moment
+    keep: bool  # the decision of that moment is to be kept; else the other one is wanted
+
+    def is_met_by(self, margin: float) -> bool:
+        """Whether what is wanted is decided with that margin."""
+        return flips(self.now, margin) != self.keep
+
+
 class AnswerStep(NamedTuple):
     """One more row of the answer, and the logit then."""
 
@@ -207,6 +223,7 @@ class Explanation:
     whole: WholeUnit | None = None  # the unit that the answer nearly is; None: it is none, or units were searched
     elsewhere: tuple[Elsewhere, ...] = ()  # other models, and this one under noise; empty: not tested
     shares: EventShares | None = None  # what each candidate adds to the margin; None: not computed
+    recourse: Recourse | None = None  # what a node could still do; None: what could have been different
     rescore: Rescore | None = field(default=None, compare=False)  # while the model is here; not part of the document
 
     def __getstate__(self) -> list[Any]:
@@ -285,7 +302,16 @@ class Explanation:
         It follows from the sets that were evaluated.
         """
         sets = {frozenset(rows) for rows, _ in self.evaluated}
-        return lower_bound(sets, [event.row for event in self.candidates], dict(self.counterfactuals))
+        rows = [event.row for event in self.candidates]
+        return lower_bound(sets, rows, dict(self.counterfactuals), self.daily_limit)
+
+    @property
+    def daily_limit(self) -> DailyLimit | None:
+        """How many events of one day may change together; None: all of them."""
+        given = self.parameters.get("per_day")
+        if given is None:
+            return None
+        return daily_limit(given["most"], given["zone"], ((event.row, event.time) for event in self.candidates))
 
     @property
     def is_exhausted(self) -> bool:
@@ -335,11 +361,18 @@ class Explanation:
             return "counterfactual"
         if self.is_unverified and not self.factual:
             return "not verified"
+        if self.is_settled:
+            return "nothing needed"
         if self.is_exhausted and not self.counterfactuals:  # a factual explainer may meet one and name other events
             return "none among the candidates"
         if self.factual:
             return "factual"
         return "none within the budget" if self.was_cut_short else "none found"
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether time alone leads to what a node could otherwise do something for."""
+        return self.recourse is not None and self.recourse.is_met_by(self.original)
 
     @property
     def was_cut_short(self) -> bool:

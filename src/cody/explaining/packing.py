@@ -16,6 +16,9 @@ PACKED_ROWS = (
     "base64 of zlib of 64-bit integers, lowest byte first: for each unit the number of its rows, then the first of "
     "them, and how much larger each following one is. Or a list of lists of rows."
 )
+PACKED_FEATURES = (
+    "base64 of zlib of 32-bit floats, lowest byte first: the features of each added or altered event, in order"
+)
 LARGEST = 80_000_000  # bytes of rows: more is not a document of ours
 
 
@@ -70,6 +73,29 @@ def unpack_rows(packed: str) -> list[tuple[int, ...]]:
         lists.append(tuple(np.cumsum(numbers[place + 1 : stop]).tolist()))
         place = stop
     return lists
+
+
+def pack_features(features: Sequence[Sequence[float]]) -> str:
+    """Features of some events, as many of each; empty where there are none.
+
+    >>> unpack_features(pack_features([(0.5, 1.0), (2.0, 3.0)]), 2)
+    [(0.5, 1.0), (2.0, 3.0)]
+    """
+    table = np.array(features, dtype="<f4")
+    return _compressed(table.tobytes()) if table.size else ""
+
+
+def unpack_features(packed: str, count: int) -> list[tuple[float, ...]]:
+    """What `pack_features` packed.
+
+    Args:
+        packed: The features.
+        count: Of how many events.
+    """
+    content = _decompressed(packed, LARGEST)
+    if not count or not content or len(content) % (4 * count):
+        raise ValueError(f"the features are not those of {count} added or altered events")
+    return list(map(tuple, np.frombuffer(content, dtype="<f4").reshape(count, -1).tolist()))
 
 
 def _compressed(content: bytes) -> str:

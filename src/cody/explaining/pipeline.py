@@ -58,6 +58,7 @@ from cody.models.decision import Decision
 from cody.models.labels import about_node, event_of_query
 from cody.models.margins import flips
 from cody.search import Search, scout
+from cody.search.daily import limit_in_space
 from cody.search.near_units import NearUnits
 from cody.search.options import SearchOptions
 from cody.search.oracle import Oracle
@@ -68,6 +69,7 @@ from cody.search.space import SearchSpace, build_space
 from cody.search.widening import SpaceOf, left_of_budgets, search_widening
 from cody.utils.deadline import check_seconds, until
 from cody.utils.signatures import readable_help
+from cody.utils.words import zone_name
 
 SHOWN_EVENTS = 100  # of a unit that is reported
 SEARCHED_AGAIN = 2  # times, where rivals that a search left out overtake
@@ -104,6 +106,7 @@ def explain(
     seed: int = 0,
     evaluations: int | None = None,
     seconds: float | None = None,
+    per_day: int | None = None,
     full_replay: bool = False,
     also: Mapping[str, Model] | None = None,
     robust: bool = False,
@@ -145,6 +148,7 @@ def explain(
         seed: Of the random policy.
         evaluations: Budget: number of changed histories that the model may score.
         seconds: Budget of time, verification included.
+        per_day: Change at most this number of events of one calendar day.
         full_replay: Verify by a replay of all events, instead of those since the oldest changed one.
         also: Other models of the same log by name, such as other seeds: which of them the counterfactuals hold in is
             in `why.stability` and `why.elsewhere`.
@@ -188,6 +192,7 @@ def explain(
         seed=seed,
         evaluations=evaluations,
         seconds=seconds,
+        per_day=per_day,
         full_replay=full_replay,
         watch=watch,
     ).checked(model)
@@ -195,7 +200,8 @@ def explain(
         model = model_on(model, graph)
     deadline = math.inf if seconds is None else time.monotonic() + check_seconds(seconds)
     chosen, subject = decision_of(model, query, decision), subject_of(model)
-    known = {} if answers is None or options.has_units else answers  # scores of units are about other sets
+    # Scores of units are about other sets, and those of sets that could not be are none.
+    known = {} if answers is None or options.has_units or options.per_day else answers
     others = tuple(also.values()) if robust and also else ()
     found = _search_until_verified(model, graph, query, chosen, options, others, known, deadline)
     run = found.run
@@ -302,7 +308,10 @@ def spaces(model: Model, graph: TemporalGraph, query: Query, options: SearchOpti
     def space_of(size: int, edits: tuple[Proposer, ...]) -> SearchSpace:
         if not options.has_units:
             rows = candidates(graph, seen, hops, size, near=near, protect=protect)
-            return build_space(graph, seen, rows, size, edits, protect)
+            space = build_space(graph, seen, rows, size, edits, protect)
+            if options.per_day is None:
+                return space
+            return replace(space, limit=limit_in_space(options.per_day, zone_name(), space.graph, space.rows.tolist()))
         units = together.of_size(size)
         rows = np.concatenate([np.sort(np.array(list(units), dtype=np.int64)), graph.imagined_before(seen)])
         space = build_space(graph, seen, graph.in_time_order(rows), size, edits, protect, units)
@@ -443,5 +452,7 @@ def event_of(graph: TemporalGraph, row: int) -> Event:
 
 
 def event_with_features(graph: TemporalGraph, row: int) -> Event:
-    """A row of a log, with its features in words where they are few."""
-    return event_of(graph, row)._replace(carries=graph.carried(row))
+    """A row of a log, with its features in words where they are few, and as numbers if it is added or altered."""
+    event = event_of(graph, row)._replace(carries=graph.carried(row))
+    features = graph.features_of(np.array([row])) if event.edit in (ADDED, ALTERED) else None
+    return event if features is None else event._replace(features=tuple(features[0].tolist()))

@@ -7,20 +7,20 @@ Durations are rounded so that they stay true: "in the last 6 minutes" is never l
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from cody.explaining import recourse_words
 from cody.explaining.unit_words import without_units
 from cody.graph.edits import ADDED, ALTERED, MOVED, REMOVED
 from cody.models.decision import Above
 from cody.models.margins import flips, numbers, shift
-from cody.utils.words import count, is_date, moment, sanitize
+from cody.utils.words import count, duration_about, duration_at_least, is_date, moment, sanitize, unit_of_time
 
 if TYPE_CHECKING:
-    from cody.explaining.explanation import Event, Explanation
+    from cody.explaining.explanation import Event, Explanation, Recourse
 
-UNITS = (("second", 1, 120), ("minute", 60, 7200), ("hour", 3600, 172_800), ("day", 86_400, math.inf))
 LASTING = 3  # a period reaches up to the link if its beginning is so many times as old as its end
 BURST = 10  # events are a burst if they took so many times less than has passed since
 SMALL, LARGE = 0.1, 0.5  # shares of the whole effect
@@ -36,6 +36,8 @@ def reason(why: Explanation) -> str:
     Args:
         why: An explanation; one that was read from a file says the same.
     """
+    if why.recourse is not None and (why.is_settled or why.rows):
+        return _recourse(why, why.recourse)
     if not why.rows or why.without is None:
         return ""
     if why.factual:
@@ -48,6 +50,15 @@ def reason(why: Explanation) -> str:
         return first
     more = _any_of(why) or _together(why) if flipped else ""
     return " ".join(part for part in (first, more, _older(why)) if part)
+
+
+def _recourse(why: Explanation, recourse: Recourse) -> str:
+    """What a node could still do, or that nothing has to be done."""
+    thing = sanitize(why.src, 24) if why.subject == "node" else f"{sanitize(why.src, 24)} → {sanitize(why.dst, 24)}"
+    if why.is_settled:
+        return recourse_words.settled(why, recourse, thing)
+    first = recourse_words.to_do(why, recourse, thing, _changed(why, ADDED), why.is_counterfactual)
+    return " ".join(part for part in (first, _together(why) if why.is_counterfactual else "") if part)
 
 
 def edits(why: Explanation, rows: Sequence[int]) -> str:
@@ -152,7 +163,7 @@ def _conversation(why: Explanation, events: Sequence[Event]) -> str:
     if not known or {event.row for event in since if (event.src, event.dst) in both} != {e.row for e in events}:
         return ""
     what = "conversation" if why.event_name in CONVERSATIONS else "exchange"
-    period = f"of the last {_at_least(why.query.time - begin)}"
+    period = f"of the last {duration_at_least(why.query.time - begin)}"
     return f"their {what} {period} ({count(len(events), why.event_name)})"
 
 
@@ -192,47 +203,13 @@ def _when(why: Explanation, events: Sequence[Event]) -> str:
         return f"at time {moment(first)}" if first == last else f"at times {moment(first)} to {moment(last)}"
     oldest, newest = why.query.time - first, why.query.time - last
     if first == last:
-        return f"{_about(oldest)} before" if oldest > 0 else "at the same time"
+        return f"{duration_about(oldest)} before" if oldest > 0 else "at the same time"
     if oldest >= LASTING * newest:
-        return f"in the last {_at_least(oldest)}"
+        return f"in the last {duration_at_least(oldest)}"
     if BURST * (oldest - newest) <= newest:
-        return f"within {_at_least(oldest - newest)}, {_about(newest)} before"
-    unit, size = _unit(oldest)
+        return f"within {duration_at_least(oldest - newest)}, {duration_about(newest)} before"
+    unit, size = unit_of_time(oldest)
     return f"{math.floor(newest / size)} to {math.ceil(oldest / size)} {unit}s before"
-
-
-def _unit(seconds: float) -> tuple[str, int]:
-    return next((unit, size) for unit, size, limit in UNITS if seconds < limit)
-
-
-def _at_least(seconds: float) -> str:
-    """A duration in a whole unit, not less than it is.
-
-    >>> _at_least(59.2), _at_least(361), _at_least(60 * 119.5)
-    ('minute', '7 minutes', '2 hours')
-    """
-    return _duration(seconds, math.ceil)
-
-
-def _about(seconds: float) -> str:
-    """A duration in a whole unit, the nearest.
-
-    >>> _about(1), _about(840), _about(200_000)
-    ('1 second', '14 minutes', '2 days')
-    """
-    rounded = _duration(seconds, round)
-    return rounded if rounded[0].isdigit() else f"1 {rounded}"
-
-
-def _duration(seconds: float, rounding: Callable[[float], int]) -> str:
-    unit, size = _unit(seconds)
-    number = max(1, rounding(seconds / size))
-    if (bigger := _unit(number * size)) != (unit, size):  # 120 minutes are 2 hours
-        unit, size = bigger
-        number = max(1, rounding(seconds / size))
-    if number == 60 and unit == "second":
-        return "minute"
-    return unit if number == 1 else f"{number} {unit}s"
 
 
 def _listed(parts: Sequence[str]) -> str:

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cody.errors import CallError
-from cody.explaining.explanation import ADDED, MOVED, REMOVED, Elsewhere, Event
+from cody.explaining.explanation import ADDED, ALTERED, MOVED, REMOVED, Elsewhere, Event
 from cody.explaining.verification import reference_logit
 from cody.graph import Query, TemporalGraph
-from cody.graph.edits import Add, Edit, Move
+from cody.graph.edits import Add, Alter, Edit, Move
 from cody.models.contract import DECIMALS, Change, Model, check_belongs, identity_of, model_on
 from cody.models.decided import decide
 from cody.utils.words import is_date
@@ -43,7 +43,7 @@ def with_stability(
     if not changes:
         return why
     edits = edits_of(why.candidates)
-    longer = graph.imagine(edits)
+    longer = graph.imagine(edits, query=why.query)
     found = [
         _asked(name, identity_of(other), why, _moved(other, longer), longer, why.query, changes)
         for name, other in also.items()
@@ -82,9 +82,11 @@ def edits_of(candidates: Sequence[Event]) -> list[Edit]:
 def edit_of(event: Event) -> Edit:
     """The edit that an imagined event is."""
     if event.edit == ADDED:
-        return Add(event.src, event.dst, event.time)
+        return Add(event.src, event.dst, event.time, event.features)
     if event.edit == MOVED and event.replaces is not None:
         return Move(event.replaces, event.time)
+    if event.edit == ALTERED and event.replaces is not None and event.features is not None:
+        return Alter(event.replaces, event.features)
     raise CallError("altered features are not part of a document, so they cannot be replayed")
 
 
@@ -124,6 +126,6 @@ def _under_noise(
     later = query._replace(time=query.time + delay)
     yield _asked(name, "", why, _moved(model, longer), longer, later, changes)
     at = float(graph.time[query.before - 1]) if query.before else query.time
-    strange = graph.imagine([*edits, Add(*UNRELATED, at)], new_nodes=UNRELATED)
+    strange = graph.imagine([*edits, Add(*UNRELATED, at)], new_nodes=UNRELATED, query=query)
     row = frozenset({strange.num_rows - 1})
     yield _asked("with an unrelated event", "", why, _moved(model, strange), strange, query, changes, row)

@@ -66,7 +66,8 @@ def verify(run: SearchRun, query: Query, *, count: int, full: bool) -> VerifiedA
     if logits[0] is not None and logits[-1] is not None and flips(logits[0], logits[-1]):
         verification = verify_change(run.model, query, space.change(rows), (logits[0], logits[-1]), full)
     if verification is None:
-        (without_all,) = _in_time(run.oracle, [frozenset(space.rows.tolist())])
+        every = [frozenset(space.rows.tolist())]
+        (without_all,) = _in_time(run.oracle, every) if run.oracle.is_possible(every[0]) else (None,)
         return VerifiedAnswer(logits, None, without_all, ())
     others = _verify_alternatives(run, query, verification.original, count, full)
     logits = _as_verified(logits, verification)

@@ -244,13 +244,31 @@ def parse_move(text: str, graph: TemporalGraph | None = None) -> Move:
     if not first.strip(", "):
         raise CallError(f"--move {text[:60]!r} does not start with the row of an event")
     row, time = parse_rows(first)[0], " ".join(when)
-    delay = None if graph is None else _delay(time)
-    if graph is None or delay is None:
+    if graph is None or _delay(time) is None:
         return Move(row, _time(time, graph))
-    was = graph.query(row).time
+    try:
+        return Move(row, later_time(time, graph.query(row).time, graph))
+    except CallError as error:
+        raise CallError(f"--move {text[:60]!r}: {error}") from None
+
+
+def later_time(text: str, was: float, graph: TemporalGraph) -> float:
+    """A time as a person types it, or how much earlier or later than another.
+
+    Args:
+        text: Such as "2004-07-28 04:00" or "1 day later".
+        was: The other time.
+        graph: The log of events.
+
+    >>> later_time("1 day later", 1090904400.0, TemporalGraph.from_arrays([0], [1], [1090904400.0]))
+    1090990800.0
+    """
+    delay = _delay(text)
+    if delay is None:
+        return graph.when(text)
     if delay.unit and not is_date(was):
-        raise CallError(f"--move {text[:60]!r}: the times of these events are not dates, and have no {delay.unit}s")
-    return Move(row, was + delay.by)
+        raise CallError(f"the times of these events are not dates, and have no {delay.unit}s")
+    return was + delay.by
 
 
 def parse_alter(text: str, graph: TemporalGraph) -> Alter:

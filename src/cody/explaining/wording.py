@@ -10,6 +10,7 @@ import html
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cody.explaining import recourse_words
 from cody.explaining.reason import reason
 from cody.explaining.unit_words import left_out, togetherness, unit_cells, without_units
 from cody.explaining.waterfall import waterfall_lines
@@ -90,6 +91,8 @@ def _html(why: Explanation) -> Iterator[str]:
 
 def question(why: Explanation) -> str:
     """The link, its time, and the model's prediction."""
+    if why.recourse is not None:
+        return recourse_words.asked(why, why.recourse, Subject(subject(why), why.src))
     name = "" if why.event is None else f"Event {why.event}, "
     when = moment(why.query.time) if why.rows else moment_and_zone(why.query.time)  # tables name the zone
     when = when if is_date(why.query.time) else f"time {when}"
@@ -103,6 +106,8 @@ def sentence(why: Explanation) -> str:
         return f"{capital(_changed(why))} {_moved(why)}."
     if why.is_unverified and not why.factual:
         return f"Not verified: {_changed(why)} {_moved(why)}."
+    if why.is_settled and why.recourse is not None:
+        return f"With nothing added {why.decision.moved(State(why.recourse.now), why.states[0])}."
     if not why.candidates:
         return f"There are no past {_thing(why)}s near this {_subject(why)} to remove."
     if why.factual:
@@ -309,7 +314,13 @@ def simultaneity(why: Explanation) -> str:
 def protection(why: Explanation) -> str:
     """Who could change anything, and what could not be removed; empty if everybody could change everything."""
     actor = why.parameters.get("actor")
-    own = f"Only {why.event_name}s that start at {sanitize(actor, 24)} could change." if isinstance(actor, str) else ""
+    limit = why.daily_limit
+    daily = "" if limit is None else f"at most {limit.most} a day"
+    if isinstance(actor, str):
+        which = "be added" if why.recourse is not None else "change"
+        own = f"Only {why.event_name}s that start at {sanitize(actor, 24)} could {which}{f', {daily}' * bool(daily)}."
+    else:
+        own = f"{capital(daily)} could change." if daily else ""
     return " ".join(part for part in (own, _protected(why)) if part)
 
 

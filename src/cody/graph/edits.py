@@ -72,16 +72,18 @@ class Imagined:
         return len(self.src)
 
 
-def imagined_rows(graph: TemporalGraph, edits: Sequence[Edit], base_identity: str) -> Imagined:
+def imagined_rows(graph: TemporalGraph, edits: Sequence[Edit], base_identity: str, last: int) -> Imagined:
     """The imagined rows of some edits.
 
     Args:
         graph: The log of events.
         edits: The edits, in the order in which their rows are numbered.
         base_identity: Identity of the log without imagined rows.
+        last: No added or moved row comes after this real one, whatever its time.
     """
     events = [_event(graph, edit) for edit in edits]
-    src, dst, time, next_real, replaces = (np.array(column) for column in zip(*events, strict=True))
+    src, dst, time, later, replaces = (np.array(column) for column in zip(*events, strict=True))
+    next_real = np.where(later == replaces, later, np.minimum(later, last))
     rank = np.empty(len(edits), dtype=np.int64)
     rank[np.lexsort((np.arange(len(edits)), time, next_real))] = np.arange(len(edits))
     features = None if graph.features is None else np.stack([_features(graph, edit) for edit in edits])

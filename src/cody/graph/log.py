@@ -231,6 +231,28 @@ class TemporalGraph:
         before = int(np.searchsorted(self.time[: self.num_events], moment, side="right"))
         return Query(self.node(src), self.node(dst), moment, before)
 
+    def ahead(self, query: Query, until: float | str | date | np.datetime64) -> Query:
+        """The same link at a later time, as if nothing happened until then: events after the query stay unseen.
+
+        Args:
+            query: The link.
+            until: A time after that of the query.
+
+        >>> graph = TemporalGraph.from_arrays(src=[0, 1, 0], dst=[1, 2, 2], time=[10.0, 20.0, 30.0])
+        >>> graph.ahead(graph.query(1), 40.0)
+        Query(src=1, dst=2, time=40.0, before=1)
+        """
+        moment = self.when(until)
+        if not moment > query.time:
+            written = (moment_and_zone(moment), moment_and_zone(query.time))
+            raise CallError(f"{written[0]} does not lie after the time of the prediction, {written[1]}")
+        warn_if_long_after(self, moment)
+        return query._replace(time=moment)
+
+    def is_ahead(self, query: Query) -> bool:
+        """Whether a query leaves out events that happened before its time, as those of `ahead` do."""
+        return query.before < self.num_events and bool(self.time[query.before] < query.time)
+
     def state(self, node: Any, time: float | str | date | np.datetime64) -> Query:
         """The query about the state of a node, for models that label nodes: it has the node at both ends.
 
@@ -425,12 +447,15 @@ class TemporalGraph:
         seen = (self.imagined.next_real + altered <= query.before) & (self.imagined.time <= query.time)
         return self.in_time_order(self.num_events + np.flatnonzero(seen))
 
-    def imagine(self, edits: Sequence[Edit], *, new_nodes: Sequence[Any] = ()) -> TemporalGraph:
+    def imagine(
+        self, edits: Sequence[Edit], *, new_nodes: Sequence[Any] = (), query: Query | None = None
+    ) -> TemporalGraph:
         """The log with one more row for each edit, absent unless a change names it.
 
         The rows are numbered from `num_events` on, in the order of the edits. Real rows keep their numbers, and queries
         of this graph are queries of the longer one. An edit may have nodes that do not exist if `new_nodes` names
-        them. Columns of features are not copied.
+        them. Columns of features are not copied. With a query of `ahead`, what is imagined after the past that it sees
+        comes before the events that it does not see.
 
         >>> from cody.graph.edits import Add, Move
         >>> graph = TemporalGraph.from_arrays(src=[0, 1, 0], dst=[1, 2, 2], time=[10.0, 20.0, 30.0])
@@ -447,12 +472,14 @@ class TemporalGraph:
         if not edits:
             return wider
         check_features(self, edits)
-        rows = imagined_rows(wider, edits, self.identity)
+        placed = "" if query is None or not self.is_ahead(query) else f"|{query.before}"
+        last = query.before if query is not None and placed else self.num_events
+        rows = imagined_rows(wider, edits, self.identity, last)
         columns: dict[str, Any] = {
             name: np.concatenate([getattr(self, name), getattr(rows, name)]) for name in ("src", "dst", "time")
         }
         identity = columns_identity(wider.num_nodes, rows.src, rows.dst, rows.time, rows.features, rows.replaces)
-        combined = hashlib.blake2b(f"{self.identity}|{identity}".encode(), digest_size=16).hexdigest()
+        combined = hashlib.blake2b(f"{self.identity}|{identity}{placed}".encode(), digest_size=16).hexdigest()
         return replace(wider, **columns, identity=combined, imagined=rows)
 
     def _with_nodes(self, names: list[Any]) -> TemporalGraph:

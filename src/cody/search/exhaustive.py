@@ -33,7 +33,8 @@ def prove(oracle: Oracle, ranking: IntArray, found: SearchResult, size: int, *, 
             if smaller and not every:
                 break
             alone = frozenset().union(*(change for change in smaller if len(change) == 1))
-            rest = not_evaluated([row for row in ranking.tolist() if row not in alone], length, oracle.evaluated)
+            others = not_evaluated([row for row in ranking.tolist() if row not in alone], length, oracle.evaluated)
+            rest = filter(oracle.is_possible, others)
             while batch := list(islice(rest, oracle.sets_at_once)):
                 oracle.ask(batch)
     except BudgetError as spent:

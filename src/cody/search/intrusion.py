@@ -147,7 +147,7 @@ def _at_its_time(run: SearchRun, base: TemporalGraph, query: Query, shifted: lis
     edits, row = space.edits, best.row
     if best.is_shifted:
         edits, row = (*edits, best.edit), base.num_events + len(edits)
-    longer = base.imagine(edits)
+    longer = base.imagine(edits, query=query)
     model = model_on(run.model, longer)
     change: Change = frozenset({row})
     (logit,) = checked_logits(query, [change], open_session(model, query, [row]).logits([change]))
@@ -294,7 +294,7 @@ def _margins(model: Model, base: TemporalGraph, query: Query, edit: Add | Move, 
     """How far an edit at each time leads beyond the decision; 0 and below: it does not flip it."""
     check_deadline()
     edits: list[Edit] = [edit._replace(time=time) for time in times]
-    longer = base.imagine(edits)
+    longer = base.imagine(edits, query=query)
     rows = range(longer.num_events, longer.num_rows)
     changes: list[Change] = [frozenset(), *(frozenset({row}) for row in rows)]
     session = open_session(model_on(model, longer), query, rows)

@@ -23,6 +23,7 @@ from cody.search.proposals import Proposer, removals
 from cody.search.result import Search
 from cody.search.scout import scout
 from cody.utils.signatures import readable_help
+from cody.utils.words import zone_name
 
 USUAL_COUNT = 3  # counterfactuals that are reported where no number is given, as far as one search finds them
 
@@ -47,6 +48,7 @@ class SearchOptions:
     evaluations: int | None = None  # None: what the search takes by itself
     seconds: float | None = None
     full_replay: bool = False
+    per_day: int | None = None  # None: as many edits a day as one likes
     watch: Callable[[Oracle], None] | None = None
     across: tuple[Model, ...] = ()  # other models, whose decisions are to flip, too; they answer margins
     paid: frozenset[Change] = frozenset()  # sets that an earlier search has evaluated within the same budget
@@ -75,8 +77,11 @@ class SearchOptions:
             )
         if self.across and (self.edits != (removals,) or self.prove > 1):
             raise CallError("a search across models removes events and proves nothing: leave out edits and prove")
+        if self.per_day is not None and (self.has_units or self.across):
+            raise CallError("per_day counts single edits of one model's past: leave out by, dependants and robust")
         return replace(
             self,
+            per_day=None if self.per_day is None else _at_least(1, "per_day", self.per_day),
             size=None if self.size is None else whole_number("size", self.size),
             hops=reach(model) if self.hops is None else whole_number("hops", self.hops),
             count=None if self.count is None else _at_least(1, "count", self.count),
@@ -103,6 +108,7 @@ class SearchOptions:
                 "seconds": None if self.seconds is None else float(self.seconds),
             }
             | ({"across": [identity_of(model) for model in self.across]} if self.across else {})
+            | ({"per_day": {"most": self.per_day, "zone": zone_name()}} if self.per_day else {})
         )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from cody.errors import BudgetError, CallError
 from cody.graph import Query, whole_number
 from cody.models.contract import DECIMALS, Change, Model, Session, as_floats, check_logits, corrections_of, open_session
+from cody.search.daily import DailyLimit
 from cody.utils.deadline import check_seconds, until
 
 
@@ -54,6 +55,8 @@ class Oracle:
         groups: Rows that belong together, for a search that changes them together.
         session: Used instead of a new session of the model.
         paid: Sets that an earlier search has paid for: they do not count against the budget of evaluations.
+        limit: How many candidates may change on a day. Other sets count as if they changed nothing: the model is not
+            asked, and no result has them.
 
     >>> from cody.graph import TemporalGraph
     >>> from cody.models import ToyModel
@@ -79,6 +82,7 @@ class Oracle:
         groups: Sequence[Change] = (),
         session: Session | None = None,
         paid: Collection[Change] = (),
+        limit: DailyLimit | None = None,
     ) -> None:
         if sets_at_once < 1:
             raise CallError(f"sets_at_once must be at least 1, not {sets_at_once}")
@@ -97,6 +101,7 @@ class Oracle:
         self.spent = 0  # of the budget of evaluations
         self.besides = 0  # histories that a search scored in another way, such as some events alone
         self._paid = frozenset(paid)
+        self.limit = limit
         self._answers: dict[Change, float] = {} if answers is None else answers
         self._started = time.monotonic()
         self._in_model = 0.0  # seconds
@@ -126,6 +131,7 @@ class Oracle:
         if new:  # known answers are free
             self._check_time()
         try:
+            self._rule_out([change for change in new if not self.is_possible(change)])
             self._evaluate(changes)
         finally:  # if time runs out in the middle, the answers so far count too
             known = [change for change in changes if change in self._answers]
@@ -133,6 +139,17 @@ class Oracle:
             self.spent += sum(map(self.costs, set(known)))
             self.evaluated.update((change, self._answers[change]) for change in known)
         return [self._answers[change] for change in changes]
+
+    def _rule_out(self, changes: Sequence[Change]) -> None:
+        """Answer sets that could not be like the one that changes nothing."""
+        if changes:
+            nothing: Change = frozenset()
+            self._evaluate([nothing])
+            self._answers.update(dict.fromkeys(changes, self._answers[nothing]))
+
+    def is_possible(self, change: Change) -> bool:
+        """Whether a set is one that could be."""
+        return self.limit is None or self.limit.allows(change)
 
     def costs(self, change: Change) -> bool:
         """Whether evaluating a set takes one of the budget: not if it was evaluated before."""
@@ -162,7 +179,8 @@ class Oracle:
 
     def prefetch(self, changes: Iterable[Change]) -> None:
         """Compute answers that will probably be wanted soon, in one batch: the first of them, as the budget allows."""
-        unknown = [change for change in dict.fromkeys(changes) if change not in self._answers]
+        new = (change for change in dict.fromkeys(changes) if change not in self._answers)
+        unknown = [change for change in new if self.is_possible(change)]
         if self.evaluations is not None:
             del unknown[max(0, self.evaluations - self.spent) :]
         if self.seconds is not None:

@@ -78,8 +78,8 @@ def additions(graph: TemporalGraph, query: Query, rows: IntArray, room: int) -> 
     if not times:
         return []
     pairs = plausible_pairs(graph, query)[: min(PAIRS, room // len(times))]
-    often = {pair: _times_met(graph, query, pair) for pair in pairs}
-    features = {pair: _features(graph, query, pair) for pair in pairs}
+    often = {pair: times_met(graph, query, pair) for pair in pairs}
+    features = {pair: features_of_pair(graph, query, pair) for pair in pairs}
     order = sorted(((time, -often[pair], place) for time in times for place, pair in enumerate(pairs)))
     return [_add(graph, pairs[place], time, features[pairs[place]]) for time, _, place in order]
 
@@ -158,18 +158,24 @@ def plausible_pairs(graph: TemporalGraph, query: Query) -> list[Pair]:
     ends = (query.src, query.dst), (query.dst, query.src)
     groups: list[list[Pair]] = [[ends[0]], [ends[1]]]
     for end, other in ends:
-        ring = _partners(graph, query, other)
+        ring = partners_of(graph, query, other)
         near = _pairs(graph, query, end, ring)
         if not near:  # where the two ends are of different kinds, the partners of partners are of the right one
-            beyond = chain.from_iterable(_partners(graph, query, node) for node in ring)
+            beyond = chain.from_iterable(partners_of(graph, query, node) for node in ring)
             near = _pairs(graph, query, end, dict.fromkeys(beyond))
-        groups += [near, _pairs(graph, query, end, _partners(graph, query, end))]
+        groups += [near, _pairs(graph, query, end, partners_of(graph, query, end))]
     turns = chain.from_iterable(zip_longest(*groups))
-    return [pair for pair in dict.fromkeys(turns) if pair is not None and _is_plausible(graph, query, pair)]
+    return [pair for pair in dict.fromkeys(turns) if pair is not None and is_plausible(graph, query, pair)]
 
 
-def _partners(graph: TemporalGraph, query: Query, node: int) -> list[int]:
-    """The other nodes of the latest events of a node, the most recent first."""
+def partners_of(graph: TemporalGraph, query: Query, node: int) -> list[int]:
+    """The other nodes of the latest events of a node, the most recent first.
+
+    Args:
+        graph: The log.
+        query: The link.
+        node: The node.
+    """
     rows = graph.history(node, query.before)[-RECENT:][::-1]
     others = dict.fromkeys(graph.other_end(rows, node).tolist())
     return [other for other in others if other != node][:PARTNERS]
@@ -178,10 +184,17 @@ def _partners(graph: TemporalGraph, query: Query, node: int) -> list[int]:
 def _pairs(graph: TemporalGraph, query: Query, end: int, others: Iterable[int]) -> list[Pair]:
     """Plausible pairs of an end and some nodes, in either direction."""
     both = ((end, other) if first else (other, end) for other in others if other != end for first in (True, False))
-    return [pair for pair in both if _is_plausible(graph, query, pair)][: 2 * PARTNERS]
+    return [pair for pair in both if is_plausible(graph, query, pair)][: 2 * PARTNERS]
 
 
-def _is_plausible(graph: TemporalGraph, query: Query, pair: Pair) -> bool:
+def is_plausible(graph: TemporalGraph, query: Query, pair: Pair) -> bool:
+    """Whether the source of a pair has been a source, and its destination a destination, before the link.
+
+    Args:
+        graph: The log.
+        query: The link.
+        pair: Two nodes.
+    """
     src, dst = pair
     if pair == (query.src, query.dst):
         return True
@@ -197,12 +210,25 @@ def _rows_of(graph: TemporalGraph, query: Query, pair: Pair) -> IntArray:
     return found
 
 
-def _times_met(graph: TemporalGraph, query: Query, pair: Pair) -> int:
+def times_met(graph: TemporalGraph, query: Query, pair: Pair) -> int:
+    """How many past events there are from one node to another.
+
+    Args:
+        graph: The log.
+        query: The link.
+        pair: The two nodes.
+    """
     return len(_rows_of(graph, query, pair))
 
 
-def _features(graph: TemporalGraph, query: Query, pair: Pair) -> tuple[float, ...] | None:
-    """The features of the last event of that pair, else of its source, else of its destination."""
+def features_of_pair(graph: TemporalGraph, query: Query, pair: Pair) -> tuple[float, ...] | None:
+    """The features of the last event of that pair, else of its source, else of its destination.
+
+    Args:
+        graph: The log.
+        query: The link.
+        pair: Two nodes.
+    """
     if graph.features is None:
         return None
     src, dst = pair

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from cody.graph import IntArray
 from cody.models.contract import Change
 from cody.models.margins import flips, shift
+from cody.search.daily import DailyLimit
 from cody.search.oracle import Oracle
 
 # Why a search ended. The last three are budgets.
@@ -72,8 +73,9 @@ def result(
         factual: The rows speak for the decision, whether or not it flips without them.
     """
     counterfactuals = flipping_sets(oracle.evaluated)
-    proven = lower_bound(oracle.evaluated, ranking.tolist(), dict(counterfactuals))
-    return SearchResult(rows, iterations, ended, counterfactuals, proven, tuple(oracle.evaluated.items()), factual)
+    evaluated = {change: logit for change, logit in oracle.evaluated.items() if oracle.is_possible(change)}
+    proven = lower_bound(evaluated, ranking.tolist(), dict(counterfactuals), oracle.limit)
+    return SearchResult(rows, iterations, ended, counterfactuals, proven, tuple(evaluated.items()), factual)
 
 
 def flipping_sets(evaluated: Mapping[Change, float]) -> Evaluated:
@@ -99,7 +101,10 @@ def distinct(changes: Iterable[Change]) -> list[Change]:
 
 
 def lower_bound(
-    evaluated: Collection[Change], candidates: Collection[int], counterfactuals: Collection[Change] = ()
+    evaluated: Collection[Change],
+    candidates: Collection[int],
+    counterfactuals: Collection[Change] = (),
+    limit: DailyLimit | None = None,
 ) -> int:
     """The smallest size of which not every set was evaluated: a smaller counterfactual is known, or there is none.
 
@@ -110,6 +115,7 @@ def lower_bound(
         evaluated: Sets.
         candidates: Rows.
         counterfactuals: The sets that flip the prediction.
+        limit: How many candidates may change on a day, so that no other sets count; the evaluated ones are among them.
 
     >>> lower_bound([frozenset({1}), frozenset({2}), frozenset({1, 3})], [1, 2, 3])
     1
@@ -124,9 +130,13 @@ def lower_bound(
     rest = known.difference(*(change for change in counterfactuals if len(change) == 1))
     counts = Counter(len(change) for change in evaluated if change <= rest)
     size = 2 if known else 1
-    while size <= len(known) and counts[size] == math.comb(len(rest), size):
+    while size <= len(known) and counts[size] == _number_of_sets(rest, size, limit):
         size += 1
     return size
+
+
+def _number_of_sets(rows: Collection[int], size: int, limit: DailyLimit | None) -> int:
+    return math.comb(len(rows), size) if limit is None else limit.number_of_sets(rows, size)
 
 
 def best_evaluated(oracle: Oracle, candidates: Iterable[int]) -> tuple[int, ...]:

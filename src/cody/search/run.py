@@ -65,6 +65,7 @@ def run_search(
         groups=groups(space.graph, space.rows),
         session=space.session(model, query) if session is None else session,
         paid=options.paid,
+        limit=space.limit,
     )
     if options.seconds is not None:
         oracle.look_up([frozenset()])  # the prediction itself is reported in any case

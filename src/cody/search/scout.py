@@ -66,14 +66,13 @@ def usual_evaluations(candidates: int) -> int:
 
 def _look(view: View) -> str:
     """The phases, until every set that could be better was evaluated, or it no longer pays. Returns why it ended."""
-    if 2 ** len(view.ranking) <= view.limit:
-        view.ask(
-            [frozenset(some) for size in range(len(view.ranking) + 1) for some in combinations(view.ranking, size)]
-        )
+    if view.number_of_sets <= view.limit:
+        view.ask(view.all_sets())
         return EXHAUSTED
-    first = [frozenset(), *_prefixes(view.ranking), *view.groups, *([] if view.is_short else view.singles)]
+    most = view.fitting(view.ranking)
+    first = [frozenset(), *_prefixes(most), *view.groups, *([] if view.is_short else view.singles)]
     view.ask(first)
-    for start in (max(first, key=view.margin), frozenset(), frozenset(view.ranking)):
+    for start in (max(first, key=view.margin), frozenset(), frozenset(most)):
         if view.best is None:
             _climb(view, start)
     _shrink(view, view.best)
@@ -180,7 +179,26 @@ class View:
     def is_finished(self) -> bool:
         """Whether every set that could be better than the best one was evaluated."""
         size = len(self.ranking) + 1 if self.best is None else len(self.best)
-        return lower_bound(self.numbers, self.ranking) >= size
+        limit = self.oracle.limit
+        known = self.numbers if limit is None else {change for change in self.numbers if limit.allows(change)}
+        return lower_bound(known, self.ranking, limit=limit) >= size
+
+    @property
+    def number_of_sets(self) -> int:
+        """How many sets of candidates there are."""
+        limit = self.oracle.limit
+        return 2 ** len(self.ranking) if limit is None else limit.number_of_all(self.ranking)
+
+    def all_sets(self) -> list[Change]:
+        """All of them, small ones first."""
+        if self.oracle.limit is not None:
+            return self.oracle.limit.all_sets(self.ranking)
+        sizes = range(len(self.ranking) + 1)
+        return [frozenset(some) for size in sizes for some in combinations(self.ranking, size)]
+
+    def fitting(self, rows: Iterable[int]) -> list[int]:
+        """Of some events, in their order, as many as may change together."""
+        return list(rows) if self.oracle.limit is None else self.oracle.limit.fitting(rows)
 
 
 def _prefixes(rows: Sequence[int]) -> list[Change]:
@@ -195,7 +213,7 @@ def _climb(view: View, current: Change) -> None:
     for _ in range(PASSES):
         before, idle = current, set()
         for start in range(0, len(order), block):
-            rows = order[start : start + block]
+            rows = [row for row in order[start : start + block] if view.oracle.is_possible(current ^ {row})]
             here, *margins = view.ask([current, *(current ^ {row} for row in rows)])
             gains = {row: margin - here for row, margin in zip(rows, margins, strict=True)}
             idle |= {row for row in rows if gains[row] == 0}
@@ -212,7 +230,7 @@ def _step(view: View, current: Change, helpful: list[int]) -> Change:
     """Toggle the most helpful event, or more of the helpful ones, up to all: whatever has the largest margin."""
     if not helpful:
         return current
-    steps = [current ^ some for some in _prefixes(helpful)]
+    steps = [step for some in _prefixes(helpful) if view.oracle.is_possible(step := current ^ some)]
     view.ask(steps)
     return max(steps, key=view.margin)
 
@@ -311,8 +329,8 @@ def _from_largest(values: FloatArray) -> Iterator[int]:
 
 def _new(view: View, sets: Iterable[Change], most: int) -> list[Change]:
     """The first sets that were not evaluated yet."""
-    new = dict.fromkeys(islice((change for change in sets if change not in view.numbers), most))
-    return list(new)
+    unknown = (change for change in sets if change not in view.numbers and view.oracle.is_possible(change))
+    return list(dict.fromkeys(islice(unknown, most)))
 
 
 def _exchange(view: View) -> None:
@@ -340,7 +358,8 @@ def _shrink_in_another_way(view: View, rng: np.random.Generator) -> None:
     if best is None or len(best) < 3:
         return
     others = [row for row in view.ranking if row not in best]
-    larger = best | _some(others, max(2, len(best) // 2), rng)
+    some = _some(others, max(2, len(best) // 2), rng)
+    larger = frozenset(view.fitting([*view.in_order(best), *view.in_order(some)]))
     view.ask([larger])
     if view.flips(larger):
         _shrink(view, larger)
@@ -350,7 +369,8 @@ def _climb_elsewhere(view: View, rng: np.random.Generator) -> None:
     """Climb again from one of the best local optima, with some events toggled."""
     hills = sorted(view.hills, key=lambda hill: -view.margin(hill))[:HILLS]
     hill = hills[int(rng.integers(len(hills)))]
-    _climb(view, hill ^ _some(view.ranking, int(rng.integers(3, 13)), rng))
+    elsewhere = hill ^ _some(view.ranking, int(rng.integers(3, 13)), rng)
+    _climb(view, frozenset(view.fitting(view.in_order(elsewhere))))
     _shrink(view, view.best)
 
 

@@ -15,6 +15,7 @@ from cody.graph.edits import NOTHING, Add, Alter, Edit, Move
 from cody.graph.protected import Protected
 from cody.graph.units import Unit
 from cody.models.contract import Change, Model, Session, as_floats, corrections_of, open_session, size_of, weight_of
+from cody.search.daily import DailyLimit
 from cody.search.options import name_and_options
 from cody.search.proposals import AnyTime, Proposal, Proposer
 
@@ -38,6 +39,7 @@ class SearchSpace:
     units: Mapping[int, Unit]  # row → the events that it stands for; a row that is not here stands for itself
     members: Mapping[int, Change]  # the same as sets
     left_out: int = 0  # near units that are no candidates because all together would have too many events
+    limit: DailyLimit | None = None  # how many may change on a day; None: all of them
 
     def change(self, rows: Iterable[int]) -> Change:
         """The events that change where these rows do: themselves, or all events of their units."""
@@ -96,7 +98,7 @@ def build_space(
         imagined += new
     at_any_time = (graph.num_events + place for place, edit in enumerate(imagined) if isinstance(edit, AnyTime))
     events = tuple(edit.edit if isinstance(edit, AnyTime) else edit for edit in imagined)
-    longer = graph.imagine(events) if events else graph
+    longer = graph.imagine(events, query=query) if events else graph
     _check_visible(longer, query, events)
     known = np.array(list(intrusion), dtype=np.int64)
     units = {row: unit for row, unit in units.items() if row in intrusion}

@@ -48,6 +48,44 @@ def duration(seconds: float) -> str:
     return f"{seconds / (365.25 * 86_400):,.0f} years"
 
 
+UNITS = (("second", 1, 120), ("minute", 60, 7200), ("hour", 3600, 172_800), ("day", 86_400, math.inf))
+
+
+def unit_of_time(seconds: float) -> tuple[str, int]:
+    """The unit in which a duration is said, and how many seconds it has."""
+    return next((unit, size) for unit, size, limit in UNITS if seconds < limit)
+
+
+def duration_at_least(seconds: float) -> str:
+    """A duration in a whole unit, not less than it is.
+
+    >>> duration_at_least(59.2), duration_at_least(361), duration_at_least(60 * 119.5)
+    ('minute', '7 minutes', '2 hours')
+    """
+    return _whole_units(seconds, math.ceil)
+
+
+def duration_about(seconds: float) -> str:
+    """A duration in a whole unit, the nearest.
+
+    >>> duration_about(1), duration_about(840), duration_about(200_000)
+    ('1 second', '14 minutes', '2 days')
+    """
+    rounded = _whole_units(seconds, round)
+    return rounded if rounded[0].isdigit() else f"1 {rounded}"
+
+
+def _whole_units(seconds: float, rounding: Callable[[float], int]) -> str:
+    unit, size = unit_of_time(seconds)
+    number = max(1, rounding(seconds / size))
+    if (bigger := unit_of_time(number * size)) != (unit, size):  # 120 minutes are 2 hours
+        unit, size = bigger
+        number = max(1, rounding(seconds / size))
+    if number == 60 and unit == "second":
+        return "minute"
+    return unit if number == 1 else f"{number} {unit}s"
+
+
 def is_date(time: float) -> bool:
     return UNIX_TIMES[0] <= time < UNIX_TIMES[1]
 
@@ -58,11 +96,12 @@ def zone_name() -> str:
 
 
 def zone() -> tzinfo:
-    return _zone(zone_name())
+    return zone_named(zone_name())
 
 
 @lru_cache
-def _zone(name: str) -> tzinfo:
+def zone_named(name: str) -> tzinfo:
+    """The time zone of that name."""
     if name.upper() == "UTC":
         return UTC
     from zoneinfo import ZoneInfo, ZoneInfoNotFoundError

@@ -149,6 +149,10 @@ def _truth(facts: Facts) -> Iterator[Markup]:
     if why.subject != "link":
         yield from _true_label(facts)
         return
+    if why.recourse is not None:
+        since = moment_and_zone(why.recourse.since) if is_date(why.recourse.since) else moment(why.recourse.since)
+        yield element("b", f"as if nothing else had happened since {since}")
+        return
     if why.event is None:
         yield element("b", f"no such {facts.event} on record at this time")
         return

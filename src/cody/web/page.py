@@ -212,6 +212,9 @@ def _section(key: str, title: str, words: Markup | str, *parts: Markup) -> Marku
 def _timeline_words(facts: Facts) -> str:
     imagined = sum(event.edit != REMOVED for event in facts.why.candidates)
     past = count(len(facts.why.candidates) - imagined, facts.thing if facts.why.unit_name else f"past {facts.event}")
+    if facts.why.recourse is not None:
+        which, click = f"{imagined} imagined {facts.event}s", "Click one to add it, or to leave it out."
+        return f"Each arrow is one of {which}, thicker the larger its effect; ? is the {facts.subject} then. {click}"
     dashed = f", or one of {imagined} imagined {facts.event}s (dashed)" if imagined > 1 else ""
     dashed = f", or the imagined {facts.event} (dashed)" if imagined == 1 else dashed
     click = "Click one to remove or restore it" + (", or to add an imagined one." if imagined else ".")

@@ -72,6 +72,13 @@ class ShownCounterfactual(Protocol):
     def standing(self) -> Standing | None: ...
 
 
+class ShownRecourse(Protocol):
+    """From when on a node could do something."""
+
+    @property
+    def since(self) -> float: ...
+
+
 class ShownElsewhere(Protocol):
     """What another model, or this one under noise, decides."""
 
@@ -182,6 +189,8 @@ class Shown(Protocol):
     def next_steps(self) -> Sequence[tuple[str, str]]: ...
     @property
     def rescore(self) -> Callable[[Sequence[Change], float], dict[Change, float]] | None: ...
+    @property
+    def recourse(self) -> ShownRecourse | None: ...
     @property
     def unit_name(self) -> str: ...
     @property
