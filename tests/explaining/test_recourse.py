@@ -181,7 +181,7 @@ def test_the_smallest_set_of_at_most_so_many_a_day_is_that_of_brute_force(dated,
         larger += free.is_counterfactual and (smallest is None or smallest > len(free.rows))
         limited.append(smallest)
     assert {2, None} <= {*limited}
-    assert larger  # the limit matters
+    assert larger or most > 1  # the limit matters
 
 
 def test_the_limit_holds_for_what_a_node_could_still_do(dated):

@@ -11,6 +11,7 @@ from cody.errors import CallError
 from cody.models import ToyModel
 from cody.models.margins import flips
 from cody.study import read_surveys
+from cody.study.record_file import iterate_records
 from cody.study.survival import ALL
 from cody.train.checkpoint import Checkpoint, save_model
 from commands import run
@@ -87,4 +88,38 @@ def test_the_command_counts_prints_and_draws_them(graph, tmp_path):
     assert sum("What it survives" in page for page in pages) == sum(part.explained for part in found.parts)
     assert "is the model that is explained" in run(*asked, "--also", tmp_path / "first", code=2)
     assert "give one --model" in run(*asked, *other, "--model", tmp_path / "second", code=2)
-    assert "records in files are counted as they are" in run("survey", tmp_path / "run.jsonl", *other, code=2)
+
+
+def test_records_hold_it_and_it_can_be_computed_later(graph, tmp_path):
+    save_graph(graph, tmp_path / "events")
+    for seed, name in enumerate(("first", "second", "third")):
+        save_model(tmp_path / name, Checkpoint(random_network(graph, "tgn", seed=seed), graph.identity))
+    data = ("--data", tmp_path / "events")
+    asked = ("survey", *data, "--model", tmp_path / "first", "--events", "50,55,58", "--evaluations", 60)
+    other, third = ("--also", tmp_path / "second"), ("--also", tmp_path / "third", "--noise")
+    at_once, later, copy = (tmp_path / f"{name}.jsonl" for name in ("at-once", "later", "copy"))
+
+    def survival(*words):
+        (found,) = read_surveys(run(*words, "--json")).surveys
+        return [part.survival for part in found.parts]
+
+    known = survival(*asked, "--out", at_once, *other)
+    assert any(known)
+    assert survival("survey", at_once, *data) == known  # nothing is computed: the records have it
+    run(*asked, "--out", later)
+    before = later.read_bytes()
+    assert survival("survey", later, *data, *other) == known
+    assert later.read_bytes() == before
+    both = survival("survey", later, *data, *other, *third, "--out", copy)
+    others = [str(tmp_path / "second"), str(tmp_path / "third")]
+    assert {tuple(each.what for each in part[:2]) for part in both if part} == {tuple(others)}
+    assert survival("survey", copy, *data) == both
+    assert survival("survey", at_once, *data, *third, "--out", at_once) == both  # added to what was known
+    assert survival("survey", at_once, *data) == both
+    why = next(record.explanation for record in iterate_records(at_once, documents=True) if record.is_necessary)
+    assert [each.name for each in why.elsewhere][:2] == others
+    assert "of 2 models" in why.stability
+    assert survival(*asked, "--out", at_once) == both  # the run is resumed
+    assert "must be a new file" in run("survey", later, *data, *other, "--out", copy, code=2)
+    assert "is for a new survey, or for what --also" in run("survey", later, *data, "--out", copy, code=2)
+    assert "the model that is explained" in run("survey", later, *data, "--also", tmp_path / "first", code=2)

@@ -21,7 +21,7 @@ from cody.errors import CallError, ModelError
 from cody.explaining.document import ExplanationDocument
 from cody.explaining.wording import capital
 from cody.graph import TemporalGraph
-from cody.models.contract import Model, name_of_subject
+from cody.models.contract import Model, identity_of, name_of_subject
 from cody.models.predictions import rows_between
 from cody.study import ExplainedLink, ModelComparison, Part, Survey, cases, compare_models, survey_of
 from cody.study import run as evaluation
@@ -30,7 +30,7 @@ from cody.study.decisions import kind_in_words
 from cody.study.explainers import DEFAULT_SEARCH, explainer, find
 from cody.study.instances import TEST_PERIOD, Link
 from cody.study.record import REMOVALS
-from cody.study.record_file import records_of_models
+from cody.study.record_file import records_of_models, rewrite
 from cody.study.report import LISTED, Decider, Example, with_name
 from cody.study.shares import Contrast, Share
 from cody.study.survival import with_survival
@@ -103,8 +103,11 @@ class SurveyOptions:
 
     def check_none_is_given(self) -> None:
         """Options that say what to explain, and how, do not apply to records that were written before."""
+        still = ("explainer", "pages", "figure", "figure_width", "also", "noise", "allow_data_mismatch")
+        if self.out is not None and not (self.also or self.noise):
+            raise CallError("--out is for a new survey, or for what --also and --noise add to the records of a file")
         for name in (*SurveyOptions.__slots__, *UnitOptions.__slots__, *shared.DecisionOptions.__slots__):
-            if name not in ("explainer", "pages", "figure", "figure_width") and not shared.is_left_out(name):
+            if name not in (*still, "out") and not shared.is_left_out(name):
                 option = f"--{name.replace('_', '-')}"
                 raise CallError(f"{option} is for a new survey; records in files are counted as they are")
 
@@ -166,6 +169,8 @@ def survey(
         pages = _check_pages(html, options.pages)
         wanted = None if shared.is_left_out("explainer") else options.explainer
         read = _read(files, source.data, source.load(), wanted)
+        if options.also or options.noise:
+            read = _tested_later(read, files, source, options)
         _report(read, html, pages, options, as_json=as_json, as_csv=as_csv)
         return
     options.check()
@@ -191,7 +196,10 @@ def survey(
                 words_of = {kind: kind_in_words(kind, settled, name_of_subject(model, graph)) for kind in sample.kinds}
                 links = finish(steps, sample, words_of, kept=kept, nothing=nothing)
             explained = _explained(file, graph, plan, links)
-            surveyed.append(SurveyedModel(graph, _tested(explained, model, graph, options, subject)))
+            if options.also or options.noise:
+                explained = _tested(explained, model, graph, options, subject)
+                rewrite([file], file, (case.record for case in explained))
+            surveyed.append(SurveyedModel(graph, explained))
     _report(surveyed, html, pages, options, as_json=as_json, as_csv=as_csv)
 
 
@@ -331,8 +339,6 @@ def _tested(
     source: shared.ModelSource,
 ) -> list[ExplainedLink]:
     """The links with what other models say about their answers, and this one under noise, as far as that is wanted."""
-    if not options.also and not options.noise:
-        return list(explained)
     also = open_others(options.also, source, model, graph)
     tested: list[ExplainedLink] = []
     with progress("answers tested in other models", len(explained)) as move:
@@ -340,6 +346,29 @@ def _tested(
             tested.append(with_survival(case, model, graph, also, noise=options.noise))
             move(completed=len(tested))
     return tested
+
+
+def _tested_later(
+    read: Sequence[SurveyedModel], files: Sequence[Path], source: shared.DataSource, options: SurveyOptions
+) -> list[SurveyedModel]:
+    """What was explained before, with what other models say about it; written to a file if one is named."""
+    if len(read) > 1:
+        raise CallError(
+            f"--{'also' if options.also else 'noise'} is about the answers of one model: give its file alone"
+        )
+    if options.out is not None and (options.out.suffix == ".gz" or options.out.exists()) and options.out not in files:
+        raise CallError(f"--out {options.out} must be a new file, not a compressed one, or one of those that are read")
+    (of_model,) = read
+    first = of_model.explained[0].record
+    subject = shared.ModelSource(**asdict(source), model=first.model, allow_data_mismatch=options.allow_data_mismatch)
+    model = subject.open(subject.named())
+    if identity_of(model) != first.model_identity:
+        raise CallError(f"{words.sanitize(first.model)} is not the model of these records any more")
+    explained = _tested(of_model.explained, model, of_model.graph, options, subject)
+    if options.out is not None:
+        rewrite(files, options.out, (case.record for case in explained))
+        say(f"Records: {words.sanitize(options.out, 200)}")
+    return [SurveyedModel(of_model.graph, explained)]
 
 
 def _meanings(found: Survey) -> Iterable[Any]:

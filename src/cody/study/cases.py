@@ -74,6 +74,7 @@ def cases(records: Iterable[Record], graph: TemporalGraph) -> list[ExplainedLink
 
 def _case(record: Record, graph: TemporalGraph) -> ExplainedLink:
     query, imagined, units = graph.query(record.event), tuple[Event, ...](), dict[int, str]()
+    elsewhere: tuple[Elsewhere, ...] = ()
     if isinstance(record.document, RecordOf02):
         rows, named = candidates_of_0_2(record.document, graph), record.rows
     else:
@@ -81,8 +82,9 @@ def _case(record: Record, graph: TemporalGraph) -> ExplainedLink:
         rows, named = np.array([event.row for event in why.candidates], dtype=np.int64), why.rows
         imagined = tuple(event for event in why.candidates if event.edit != REMOVED)
         units = {unit.row: unit.name for unit in why.units if unit.name}
+        elsewhere = why.elsewhere
     decisive = np.isin(rows, named) & record.is_necessary
-    return ExplainedLink(record, query, rows, decisive, imagined, units)
+    return ExplainedLink(record, query, rows, decisive, imagined, units, elsewhere)
 
 
 class CandidateColumns(NamedTuple):

@@ -18,14 +18,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, cast
 
+import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from cody.errors import CallError, DataError
 from cody.explaining import upgrade
-from cody.explaining.document import SCHEMA, DecisionPart, Kind, read_document
+from cody.explaining.document import SCHEMA, DecisionPart, ElsewherePart, ExplanationDocument, Kind, read_document
+from cody.explaining.explanation import Elsewhere
 from cody.study.appending import LineAppender, appending_lines
 from cody.study.decisions import in_words, same_decision
 from cody.study.record import FAILURE, Failure, Key, Record, key_of, record_of, record_of_0_2
+from cody.utils.files import replacing
 from cody.utils.forms import Count, Form, as_line, damaged, is_shallow, parse, read, unknown_schema
 
 if TYPE_CHECKING:
@@ -96,6 +99,44 @@ def iterate_records(path: str | Path, *, documents: bool = False) -> Iterator[Re
     """The records one at a time, for files larger than memory; with `documents`, each with its explanation."""
     records = (entry for entry in _read(path) if isinstance(entry, Record))
     return records if documents else (replace(record, document=None) for record in records)
+
+
+def with_elsewhere(record: Record, elsewhere: Iterable[Elsewhere]) -> Record:
+    """The record with what other models decide, and the explained one under noise, in its document.
+
+    Args:
+        record: A record with its document.
+        elsewhere: What they decide.
+    """
+    if not isinstance(record.document, ExplanationDocument):
+        raise CallError(
+            f"the explanation of event {record.event} is not in this record, so no other model can be asked about it: "
+            "CoDy 0.2 wrote it"
+        )
+    parts = tuple(ElsewherePart(*each) for each in elsewhere)
+    return replace(record, document=msgspec.structs.replace(record.document, elsewhere=parts or UNSET))
+
+
+def rewrite(files: Sequence[Path], target: Path, records: Iterable[Record]) -> None:
+    """Write the lines of some files to one, atomically, with newer records in the place of those that they replace.
+
+    Args:
+        files: Files of records.
+        target: The file to write, which may be one of them.
+        records: Each about the same explainer, model and link as one in the files.
+    """
+    newer = {_written_as(record): record for record in records}
+    lines = [entry for file in files for entry in _read(file)]
+    with replacing(target) as scratch, scratch.open("w", encoding="utf-8", newline="\n") as out:
+        for entry in lines:
+            entry = newer.get(_written_as(entry), entry) if isinstance(entry, Record) else entry
+            out.write((entry.to_json() if isinstance(entry, Record) else as_line(entry)) + "\n")
+
+
+def _written_as(record: Record) -> Hashable:
+    """What a record is about, whatever its data and model are called."""
+    options = json.dumps(record.options, sort_keys=True)
+    return key_of(record), record.model_identity, record.data_identity, options, record.seed
 
 
 def records_table(paths: Iterable[str | Path]) -> pyarrow.Table:

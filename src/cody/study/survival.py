@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from cody.explaining.stability import with_stability
 from cody.graph import TemporalGraph
-from cody.models.contract import Model
+from cody.models.contract import Model, identity_of
 from cody.study.cases import ExplainedLink
+from cody.study.record_file import with_elsewhere
 from cody.study.shares import Share, mean
 from cody.utils.forms import Count, Form
 
@@ -26,19 +27,31 @@ class Survival(Form, frozen=True):
 def with_survival(
     case: ExplainedLink, model: Model, graph: TemporalGraph, also: Mapping[str, Model], *, noise: bool = False
 ) -> ExplainedLink:
-    """A link with what other models say about its counterfactual, and this one under noise.
+    """A link with what other models say about its counterfactual, and this one under noise; its record has it, too.
+
+    What is known already is not computed again.
 
     Args:
         case: An explained link whose document was kept.
-        model: The model that was explained.
+        model: The model that was explained; it is asked only for noise.
         graph: The log of events.
         also: Other models of the same log, by name.
         noise: Whether to test this model a minute later, and with an unrelated event added.
     """
     if not case.flips:
         return case
-    why = with_stability(case.record.explanation, model, graph, also, noise=noise)
-    return replace(case, elsewhere=why.elsewhere)
+    known = {each.model: each for each in case.elsewhere if each.model}
+    found = {name: identity_of(other) for name, other in also.items()}
+    missing = {name: other for name, other in also.items() if found[name] not in known}
+    under_noise = tuple(each for each in case.elsewhere if not each.model)
+    if missing or (noise and not under_noise):
+        noisy = noise and not under_noise
+        why = with_stability(case.record.explanation, model, graph, missing, noise=noisy)
+        known |= {each.model: each for each in why.elsewhere if each.model}
+        under_noise = tuple(each for each in why.elsewhere if not each.model) if noisy else under_noise
+    known |= {identity: known[identity]._replace(name=name) for name, identity in found.items()}
+    elsewhere = (*known.values(), *under_noise)
+    return replace(case, elsewhere=elsewhere, record=with_elsewhere(case.record, elsewhere))
 
 
 def held_in(case: ExplainedLink) -> tuple[int, int] | None:
