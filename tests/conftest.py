@@ -5,12 +5,15 @@ from inspect import signature
 import pytest
 import torch
 from click.testing import CliRunner, Result
+from hypothesis import settings
 
 from cody.engine.library import form
 from slow_tests import SLOW
 
 os.environ.pop("CODY_TIMEZONE", None)  # what pages show is in UTC
 os.environ.pop("COLUMNS", None)  # and not folded; pytest-xdist gives its processes a width
+settings.register_profile("whatever the machine", deadline=None)  # no example may fail because others are at work
+settings.load_profile("whatever the machine")
 torch.set_num_threads(1)  # small tensors: more threads only get in each other's way
 
 if "mix_stderr" in signature(CliRunner).parameters:  # click before 8.2 keeps the two streams apart only on request

@@ -218,3 +218,26 @@ def test_modules_that_do_not_fit_the_data_are_refused():
     larger = TemporalGraph.from_arrays(graph.src, graph.dst, graph.time, features=graph.features, num_nodes=20)
     with pytest.raises(ModelError, match="the memory has 14 nodes, but the data have 20"):
         wrapped(tgn, larger)
+
+
+@pytest.mark.parametrize("sees_own_batch", [True, False])
+def test_a_link_ahead_of_its_past_is_scored_as_if_the_log_ended_there(sees_own_batch):
+    graph = untied(np.random.default_rng(2), edge_features=1)
+    tgn, data = random_tgn(graph)
+    model = wrapped(tgn, data, sees_own_batch=sees_own_batch)
+    graph = model.graph
+    for before in (30, 35, 50):  # 35 begins a batch
+        later = graph.ahead(graph.query(before), 7.0 * graph.num_events)
+        added = [Add(1, 2, 7.0 * before + 1, [0.5]), Add(3, 4, 7.0 * before + 10, [2.0])]
+        change = frozenset({graph.num_events, graph.num_events + 1})
+        found = model.on(graph.imagine(added, query=later)).logits(later, [frozenset(), change])
+        for happened, answer in zip(([], added), found, strict=True):
+            src, dst, time = (
+                np.append(getattr(graph, name)[:before], [getattr(each, name) for each in happened])
+                for name in ("src", "dst", "time")
+            )
+            features = np.append(graph.features[:before, 0], [each.features[0] for each in happened])
+            alone = TemporalGraph.from_arrays(src, dst, time, features=features[:, None], num_nodes=graph.num_nodes)
+            own = wrapped(tgn, random_tgn(alone)[1], sees_own_batch=sees_own_batch)
+            query = later._replace(before=alone.num_events)
+            np.testing.assert_allclose(own.logits(query, [frozenset()]), [answer], atol=1e-4)

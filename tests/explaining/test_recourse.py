@@ -17,6 +17,8 @@ from cody.graph.edits import Add
 from cody.models import ToyModel
 from cody.models.contract import model_on
 from cody.models.margins import flips
+from cody.search import cody as cody_search
+from cody.search import greedy, scout
 from cody.search.actor import from_now_on
 from random_events import random_graph, random_network
 
@@ -197,6 +199,20 @@ def test_the_limit_holds_for_what_a_node_could_still_do(dated):
     assert "at most 1 a day" in limited.protection
 
 
+@pytest.mark.parametrize("search", [scout, cody_search, greedy])
+def test_every_search_keeps_to_the_limit(dated, search, monkeypatch):
+    monkeypatch.delenv("CODY_TIMEZONE", raising=False)
+    graph, model = dated
+    answers = [
+        cody.explain(model, graph, graph.query(row), search=search, size=16, per_day=1, evaluations=150)
+        for row in range(40, 46)
+    ]
+    sets = [rows for why in answers for rows in (why.rows, *(rows for rows, _ in why.evaluated))]
+    assert max(map(len, sets)) > 1
+    assert max(busiest(graph.time[[*rows]]) for rows in sets) == 1
+    assert any(why.is_counterfactual for why in answers)
+
+
 # Bad input
 
 
@@ -234,6 +250,7 @@ def test_a_node_that_never_starts_an_event_can_add_none():
         (("--actor", "1395", "--until", "2004-07-01"), "does not lie after the time of the prediction"),
         (("--actor", "1395", "--until", "1 day later", "--why-not"), "leave out --allow and --why-not"),
         (("--actor", "1395", "--until", "1 day later", "--noise"), "leave out --also and --noise"),
+        (("--per-day", "1", "--explainer", "pbone"), "--per-day needs a search for counterfactuals"),
         (("--per-day", "1", "--by", "pair"), "--per-day chooses single events of one link's past: leave out --by"),
     ],
 )

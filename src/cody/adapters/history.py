@@ -158,15 +158,19 @@ class Feeding:
 
     def sees_before(self, graph: TemporalGraph, query: Query) -> int:
         """The first row that a query does not see."""
-        if self.sees_own_batch or query.before == graph.num_events:
+        if self.sees_own_batch or self._is_last(graph, query):
             return query.before
         return self.grid.line(query.before)
 
     def fed_before(self, graph: TemporalGraph, query: Query) -> int:
         """The first row that the state does not include."""
-        if self.feeds_own_batch or query.before == graph.num_events:
+        if self.feeds_own_batch or self._is_last(graph, query):
             return query.before
         return self.grid.line(query.before)
+
+    def _is_last(self, graph: TemporalGraph, query: Query) -> bool:
+        """Whether nothing happens after the past of a query, so that all of it was fed before it is scored."""
+        return query.before == graph.num_events or graph.is_ahead(query)
 
 
 class HistoryModel:

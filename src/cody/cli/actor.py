@@ -12,7 +12,7 @@ from cody.explaining.what_if import later_time
 from cody.graph import Query, TemporalGraph
 from cody.models.contract import Model
 from cody.search.proposals import removals
-from cody.study.explainers import Explainer
+from cody.study.explainers import Explainer, find
 from cody.study.request import Request
 
 if TYPE_CHECKING:
@@ -47,6 +47,12 @@ class ActorOptions:
             raise CallError("--keep is about the decision at a later time: give --until TIME")
         if self.until is not None and chosen.edits != (removals,):
             raise CallError("--until is about events that could still be added: leave out --allow and --why-not")
+        for option in (name for name in ("per_day", "until") if getattr(self, name) is not None):
+            if find(chosen.name).factual:
+                raise CallError(
+                    f"--{option.replace('_', '-')} needs a search for counterfactuals, and {chosen.name!r} is none: "
+                    "leave out --explainer"
+                )
         given = [name for name in ("actor", "per_day") if getattr(self, name) is not None]
         for other in (name for name, is_given in others.items() if given and is_given):
             option = f"--{given[0].replace('_', '-')}"

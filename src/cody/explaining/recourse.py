@@ -101,7 +101,17 @@ def plan_recourse(
     keep: bool = False,
     decision: Decision | ByLabel | None = None,
 ) -> Plan:
-    """What is to be explained for `recourse`, which says what the arguments are."""
+    """What is to be explained for `recourse`.
+
+    Args:
+        model: As in `recourse`.
+        graph: The log of events.
+        query: The link, now.
+        actor: The node, as the user names it.
+        until: The later time.
+        keep: Whether the decision of now is wanted; else the other one.
+        decision: As in `cody.explain`.
+    """
     query = check_explainable(model, graph, query)
     if graph.imagined is not None:
         raise CallError("what a node could do from now on needs a log without imagined rows")

@@ -453,9 +453,13 @@ class TemporalGraph:
         """The log with one more row for each edit, absent unless a change names it.
 
         The rows are numbered from `num_events` on, in the order of the edits. Real rows keep their numbers, and queries
-        of this graph are queries of the longer one. An edit may have nodes that do not exist if `new_nodes` names
-        them. Columns of features are not copied. With a query of `ahead`, what is imagined after the past that it sees
-        comes before the events that it does not see.
+        of this graph are queries of the longer one. Columns of features are not copied.
+
+        Args:
+            edits: What might have been.
+            new_nodes: Names of nodes that edits may have although they do not exist.
+            query: A query of `ahead`: what is imagined after the past that it sees comes before the events that it does
+                not see.
 
         >>> from cody.graph.edits import Add, Move
         >>> graph = TemporalGraph.from_arrays(src=[0, 1, 0], dst=[1, 2, 2], time=[10.0, 20.0, 30.0])
