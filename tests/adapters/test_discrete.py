@@ -1,5 +1,7 @@
 """Models of snapshots: what they are fed under a change, compared with feeding what is left from the start."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from torch_geometric.nn import GCNConv
 import cody
 from cody import TemporalGraph
 from cody.adapters import from_snapshots
-from cody.errors import CallError
+from cody.errors import CallError, ModelError
 from cody.models import check_model
 
 NODES, EVERY = 12, 10.0
@@ -51,6 +53,29 @@ class EvolvedWeights(nn.Module):
         return float(seen[query.src] @ seen[query.dst])
 
 
+class OfTgm(nn.Module):
+    """A model of TGM's, which returns its new state; the first part of it is what nodes look like."""
+
+    def __init__(self, name):
+        super().__init__()
+        classes = pytest.importorskip("tgm.nn", reason="tgm-lib, of the extra tgm, is not installed")
+        given = {"ROLAND": (8, 8, NODES, 0.0, "gru"), "GCLSTM": (8, 8, 2)}[name]
+        self.network, self.is_roland = getattr(classes, name)(*given).eval(), name == "ROLAND"
+        self.features = nn.Parameter(torch.randn(NODES, 8))
+        self.first = (torch.zeros(NODES, 8), torch.zeros(NODES, 8))
+
+    @torch.no_grad()
+    def step(self, state, snapshot):
+        edges = torch.from_numpy(snapshot.edge_index)
+        if self.is_roland:
+            return tuple(self.network(self.features, edges, list(state)))
+        return self.network(self.features, edges, H=state[0], C=state[1])
+
+    @torch.no_grad()
+    def score(self, state, query):
+        return 3 * float(state[0][query.src] @ state[0][query.dst])
+
+
 @pytest.fixture(scope="module")
 def graph():
     rng = np.random.default_rng(3)
@@ -60,7 +85,7 @@ def graph():
     return TemporalGraph.from_arrays(src, (src + rng.integers(1, NODES, 80)) % NODES, time, num_nodes=NODES)
 
 
-@pytest.fixture(params=[Roland, EvolvedWeights])
+@pytest.fixture(params=[Roland, EvolvedWeights, partial(OfTgm, "ROLAND"), partial(OfTgm, "GCLSTM")], ids=str)
 def network(request):
     torch.manual_seed(0)
     return request.param()
@@ -124,6 +149,18 @@ def test_snapshot_models_are_explained_by_earlier_snapshots(network, graph):
     assert before < graph.time[70] // EVERY
 
 
+def test_edges_have_the_type_that_torch_wants(graph):
+    kinds = set()
+
+    def step(state, snapshot):
+        kinds.add(snapshot.edge_index.dtype)
+        return state
+
+    model = from_snapshots(graph, every=EVERY, start=int, step=step, score=lambda *_: 0.0, identity="x")
+    model.logits(graph.query(79), [frozenset()])
+    assert kinds == {np.dtype(np.int64)}  # of periods with and without events
+
+
 def test_numbers_about_the_whole_graph_are_decided(graph):
     def count(state, snapshot):
         return 0.5 * state + len(snapshot.src)
@@ -136,6 +173,44 @@ def test_numbers_about_the_whole_graph_are_decided(graph):
     (now,) = model.logits(query, [frozenset()])
     why = cody.explain(model, graph, query, decision=cody.between(now - 0.6, now + 1))
     assert why.is_counterfactual
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"begin": float("nan")}, "begin is a time, a number as in the log, not nan"),
+        ({"begin": "monday"}, "begin is a time, a number as in the log, not 'monday'"),
+        ({"begin": 50.0}, r"begin is 50, but the first event is at \d.*: no snapshot would have it"),
+        ({"every": 1e-5}, r"every=1e-05 makes 2\d,\d{3},\d{3} snapshots .*a day is 86_400"),
+        ({"begin": -1e12}, r"every=10 from begin=-1e\+12 makes 100,000,000,02\d snapshots"),
+        ({"start": 3}, r"a function is called as start\(\); 3 is none"),
+    ],
+)
+def test_periods_that_make_no_sense_are_refused(given, message, graph):
+    arguments = {"every": EVERY, "start": int, "step": lambda state, day: 0, "score": lambda state, query: 0.0}
+    with pytest.raises(CallError, match=message):
+        from_snapshots(graph, **arguments | given, identity="x")
+
+
+def test_an_exception_says_of_which_snapshot(graph):
+    def step(state, snapshot):
+        if snapshot.number == 3:
+            raise IndexError("index 12 is out of range")
+        return state
+
+    def score(state, query):
+        raise ValueError("nothing to score")
+
+    arguments = {"every": EVERY, "start": int, "identity": "x"}
+    number = int((graph.time[:80] // EVERY == 3).sum())
+    model = from_snapshots(graph, **arguments, step=step, score=lambda *_: 0.0)
+    said = rf"for snapshot 3 \({number} events?, from 30 to 40\) failed: IndexError: index 12 is out of range"
+    with pytest.raises(ModelError, match=said) as raised:
+        model.logits(graph.query(79), [frozenset()])
+    assert isinstance(raised.value.__cause__, IndexError)
+    model = from_snapshots(graph, **arguments, step=lambda *_: 0, score=score)
+    with pytest.raises(ModelError, match=r"for the link \d+ → \d+ after snapshot \d+ failed: ValueError: nothing to"):
+        model.logits(graph.query(79), [frozenset()])
 
 
 @pytest.mark.parametrize("every", [0, -1.0, float("inf"), "a day"])

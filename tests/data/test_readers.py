@@ -65,6 +65,43 @@ def test_csv_with_guessed_columns_is_read(tmp_path: Path, delimiter: str, newlin
     assert graph.time.tolist() == [1.5, 2.5]
 
 
+@pytest.mark.parametrize("separator", [";", "^", "~", ":", "tab", "blank"])
+def test_any_character_may_separate_columns(tmp_path: Path, separator: str) -> None:
+    character = {"tab": "\t", "blank": " "}.get(separator, separator)
+    rows = [["src", "dst", "time"], ['"a b"', '"c,d;e|f^g~h:i\tj"', "1"], []]
+    path = write(tmp_path / "x.csv", "\n".join(map(character.join, rows)).encode())
+    assert ends(read_events(path, separator=separator)) == [("a b", "c,d;e|f^g~h:i\tj")]
+    assert unused_columns(path, separator=separator) == []
+
+
+def test_separators_between_quotes_do_not_count(tmp_path: Path) -> None:
+    lines = b'"from, who, where";to;time\n"Smith, Anna";b;2024-01-01T09:00+02:00\nb;"a;c";2024-01-01T09:00Z\n'
+    graph = read_events(write(tmp_path / "x.csv", lines), src="from, who, where")
+    assert ends(graph) == [("Smith, Anna", "b"), ("b", "a;c")]
+    assert graph.time.tolist() == [1704092400.0, 1704099600.0]
+
+
+@pytest.mark.parametrize(
+    "name", ['a "quoted" name', "two\nlines", "a,b;c\td|e", "😀 Zoë", "back\\slash", "'", "NULL", " x"]
+)
+def test_names_with_any_character_are_written_and_read(tmp_path: Path, name: str) -> None:
+    graph = TemporalGraph.from_arrays([0, 1], [1, 0], [1.0, 2.0], names=[name, "other"])
+    write_events(graph, tmp_path / "events.csv")
+    again = read_events(tmp_path / "events.csv")
+    assert ends(again) == [(name.strip(), "other"), ("other", name.strip())]
+
+
+@pytest.mark.parametrize("separator", ["", "ab", '"', "\n", "é", 3])
+def test_a_separator_is_one_character(tmp_path: Path, separator: Any) -> None:
+    with pytest.raises(CallError, match="separator is one character, such as ';' or 'tab', not"):
+        read_events(write(tmp_path / "x.csv", b"src,dst,time\n0,1,1\n"), separator=separator)
+
+
+def test_a_header_of_one_column_may_have_another_separator(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"line 1 has one column, 'src\^dst\^time'.*--separator"):
+        read_events(write(tmp_path / "x.csv", b"src^dst^time\n0^1^1\n"))
+
+
 def test_a_byte_order_mark_is_not_part_of_a_name(tmp_path: Path) -> None:
     assert read_events(write(tmp_path / "x.csv", b"\xef\xbb\xbfsrc,dst,t\n0,1,1\n")).num_events == 1
 

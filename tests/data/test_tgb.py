@@ -1,6 +1,7 @@
 """Data sets of TGB, from a small folder in its own form on disk, read by its own package."""
 
 import csv
+import json
 import re
 from pathlib import Path
 
@@ -8,8 +9,14 @@ import numpy as np
 import pytest
 
 import cody
+from cody import search
 from cody.errors import CallError, DataError
 from cody.models.predict_ranks import predict_ranks
+from cody.search import policies
+from cody.study.explainers import Explainer
+from cody.study.record_file import read_records
+from cody.study.run import EvaluationPlan, Sample
+from cody.study.run import run as run_plan
 from commands import run
 
 pytest.importorskip("tgb.linkproppred.dataset", reason="the extra tgb is not installed")
@@ -108,6 +115,30 @@ def test_evaluations_and_surveys_rank_against_the_negatives(model):
     ranks = {each.event: each.rank for each in predict_ranks(model, graph, rows, k=3, among=among)}
     for part in found.parts:
         assert all((ranks[each.event] <= 3) == (part.kind == "correct") for each in part.predictions)
+
+
+def test_a_file_of_records_names_its_rivals_and_is_resumed_with_these_only(model, tmp_path):
+    model, graph = model
+    explainer = Explainer("greedy", policies.temporal, search.greedy, size=8)
+
+    def write(path, decision, instances=1):
+        plan = EvaluationPlan("made", "recent", (explainer,), decision=decision)
+        list(run_plan(path, model, graph, plan, Sample(instances, period=(0.7, 1.0))))
+        return read_records(path)
+
+    among = negatives("tgbl-wiki")
+    own, path = cody.in_top(3, among=among), tmp_path / "run.jsonl"
+    written = write(path, own)
+    header = json.loads(path.read_text().splitlines()[0])
+    assert header["decision"] == {"kind": "top", "k": 3, "rivals_of": "negatives of tgbl-wiki"}
+    assert all(record.decision.rivals_of == "negatives of tgbl-wiki" for record in written)
+    assert len(write(path, own, 2)) > len(written)
+    before = path.read_bytes()
+    there = r"there decision is in the top 3 of its own rivals \(negatives of tgbl-wiki\), here it is in the top 3"
+    for other in (None, [str(USERS + page) for page in range(7)], lambda query: among(query)):
+        with pytest.raises(DataError, match=there):
+            write(path, cody.in_top(3, among=other))
+    assert path.read_bytes() == before
 
 
 def test_links_of_the_training_part_have_none(model):

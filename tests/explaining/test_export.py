@@ -2,12 +2,13 @@
 
 import json
 import re
+import sys
 
 import numpy as np
 import pytest
 
 import cody
-from cody.errors import CallError
+from cody.errors import CallError, MissingExtraError
 from cody.explaining.export import _quoted
 from cody.graph import TemporalGraph
 from cody.models import ToyModel
@@ -99,9 +100,21 @@ def test_pyg_masks_on_the_users_own_temporal_data(why, with_added):
 
 def test_a_frame_is_a_polars_frame_in_one_call(why):
     polars = pytest.importorskip("polars", reason="polars is not installed")
-    frame = polars.DataFrame(why.to_frame())
-    assert frame["event"].to_list() == list(why.rows)
-    assert frame["time"].dtype.time_zone == "UTC"
+    for frame in (polars.DataFrame(why.to_frame()), why.to_frame("polars")):
+        assert frame["event"].to_list() == list(why.rows)
+        assert frame["time"].dtype.time_zone == "UTC"
+
+
+def test_a_frame_is_an_arrow_table_and_nothing_unknown(why):
+    assert why.to_frame("arrow")["event"].to_pylist() == list(why.rows)
+    with pytest.raises(CallError, match="there are no frames called 'polar'; did you mean 'polars'"):
+        why.to_frame("polar")
+
+
+def test_polars_that_is_missing_is_named(why, monkeypatch):
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(MissingExtraError, match="pip install polars"):
+        why.to_frame("polars")
 
 
 def test_cypher_has_every_event_once_and_nothing_in_a_name_ends_its_text(why, with_added, strange_names):

@@ -7,17 +7,21 @@ with the snapshots before its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cody.adapters.history import SNAPSHOT_BYTES, HistoryModel, from_steps
 from cody.adapters.past import Events, Past
-from cody.errors import CallError
+from cody.errors import CallError, CodyError, ModelError, first_line
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph
 from cody.models.contract import HOPS
 from cody.utils.signatures import check_callable
+from cody.utils.words import count
+
+MOST_PERIODS = 1_000_000  # that are fed one after the other, with or without events
 
 
 class GraphSnapshot(NamedTuple):
@@ -31,8 +35,8 @@ class GraphSnapshot(NamedTuple):
 
     @property
     def edge_index(self) -> IntArray:
-        """Sources and destinations. [2, n]"""
-        ends: IntArray = np.stack([self.src, self.dst])
+        """Sources and destinations, as torch wants them: in 64 bits. [2, n]"""
+        ends: IntArray = np.stack([self.src, self.dst]).astype(np.int64)
         return ends
 
 
@@ -88,12 +92,11 @@ def from_snapshots(
     >>> model.logits(graph.query(2), [frozenset(), frozenset({0})])  # the period between them has no events
     array([0.6, 0.1])
     """
-    if not (isinstance(every, int | float) and 0 < every < math.inf):
-        raise CallError(f"every is the length of a period, a number above 0, not {every!r:.60}")
+    check_callable(start, "start()")
     check_callable(step, "step(state, snapshot)")
     check_callable(score, "score(state, query)")
     times = graph.time[: graph.num_events]
-    first = begin if begin is not None else (math.floor(times[0] / every) * every if len(times) else 0.0)
+    first = _first_period(times, every, begin)
     fed = _Feeder(start, step, score, every, first)
     numbers = fed.numbers(times)
     return from_steps(
@@ -113,6 +116,27 @@ def from_snapshots(
         hops=hops,
         snapshot_bytes=snapshot_bytes,
     )
+
+
+def _first_period(times: FloatArray, every: Any, begin: Any) -> float:
+    """When the first period begins. Periods that make no sense are rejected."""
+    if not (isinstance(every, int | float) and 0 < every < math.inf):
+        raise CallError(f"every is the length of a period, a number above 0, not {every!r:.60}")
+    if not (begin is None or (isinstance(begin, int | float) and math.isfinite(begin))):
+        raise CallError(f"begin is a time, a number as in the log, not {begin!r:.60}")
+    if not len(times):
+        return float(begin or 0.0)
+    if begin is not None and begin > times[0]:
+        raise CallError(f"begin is {begin:g}, but the first event is at {times[0]:g}: no snapshot would have it")
+    first = float(begin) if begin is not None else math.floor(times[0] / every) * every
+    periods = (times[-1] - first) / every
+    if periods > MOST_PERIODS:
+        given = f"every={every:g}" + ("" if begin is None else f" from begin={begin:g}")
+        raise CallError(
+            f"{given} makes {periods:,.0f} snapshots up to the last event, and each is fed; the most are "
+            f"{MOST_PERIODS:,}. The log's unit is usually seconds: a day is 86_400"
+        )
+    return first
 
 
 class _Feeder:
@@ -135,7 +159,8 @@ class _Feeder:
         return periods
 
     def begin(self) -> None:
-        self.fed = _Fed(self.start(), 0, ())
+        with _naming("start()"):
+            self.fed = _Fed(self.start(), 0, ())
 
     def restore(self, fed: _Fed) -> None:
         self.fed = fed
@@ -154,15 +179,34 @@ class _Feeder:
         (number,) = self.numbers(np.array([query.time]))
         if self.fed.waiting and past.query.before == past.graph.num_events:  # they may be of the link's own period
             number = max(number, self.fed.waiting[0].number + 1)
-        return self.score_of(self._until(int(number)).state, query)
+        state = self._until(int(number)).state
+        with _naming(f"score(state, query) for the link {query.src} → {query.dst} after snapshot {number - 1}"):
+            return self.score_of(state, query)
 
     def _until(self, number: int) -> _Fed:
         """The state after all periods before one."""
         state, done, waiting = self.fed
         while done < number:
-            state = self.step(state, _joined(done, waiting) if waiting else _nothing(done))
+            snapshot = _joined(done, waiting) if waiting else _nothing(done)
+            with _naming(f"step(state, snapshot) for snapshot {done}", self, snapshot):
+                state = self.step(state, snapshot)
             done, waiting = done + 1, ()
         return _Fed(state, done, waiting)
+
+
+@contextmanager
+def _naming(call: str, feeder: _Feeder | None = None, snapshot: GraphSnapshot | None = None) -> Iterator[None]:
+    """An exception of a user's function, with what it was called for."""
+    try:
+        yield
+    except CodyError:
+        raise
+    except Exception as error:
+        about = ""
+        if feeder is not None and snapshot is not None:
+            begin = feeder.first + snapshot.number * feeder.every
+            about = f" ({count(len(snapshot.src), 'event')}, from {begin:g} to {begin + feeder.every:g})"
+        raise ModelError(f"{call}{about} failed: {type(error).__name__}: {first_line(error)}") from error
 
 
 def _nothing(number: int) -> GraphSnapshot:

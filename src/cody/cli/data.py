@@ -110,6 +110,9 @@ class ColumnOptions:
         metavar="NAMES", help="Names of all classes, in the order of their values, with commas."
     )
     event_name: str | None = _columns(metavar="NAME", help='What one event is: "message", "payment", …')
+    separator: str | None = _columns(
+        metavar="CHARACTER", help="What separates two columns of a csv, or `tab`. By default, found in line 1."
+    )
     no_header: bool = _columns(
         is_flag=True, help="Line 1 is an event: columns are 1, 2, 3, …: source, destination, time."
     )
@@ -126,6 +129,7 @@ def import_(source: DataSource, columns: ColumnOptions, out: Path) -> None:
     given: dict[str, Any] = {name: getattr(columns, name) for name in ("src", "dst", "time", "label")}
     given["features"] = _listed(columns.features)
     given |= {"header": False} if columns.no_header else {}
+    given |= {"separator": columns.separator} if columns.separator is not None else {}
     names = {"label_name": columns.label_name, "event_name": columns.event_name}
     graph = source.load(**given, **names, label_names=_listed(columns.label_names))
     save_graph(graph, out)

@@ -107,6 +107,11 @@ def _pick(role: str, given: str | None, words: Sequence[str], names: Sequence[st
 
 
 def _missing_columns(missing: Sequence[str], words: Sequence[str], names: Sequence[str]) -> DataError:
+    if len(names) == 1:
+        raise DataError(
+            f"line 1 has one column, {names[0][:60]!r}; if something unusual separates them, name it: separator='^' in "
+            "Python, `cody data import --separator ^` on the command line"
+        )
     hint = next(filter(None, (_closest(word, names) for word in words if len(word) > 2)), "")
     if len(missing) == 3 or names[0].startswith("#"):
         hint += (

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from cody.data.campus import campus
 from cody.data.mechanisms import MECHANISMS, planted
+from cody.data.query import is_query, read_query
 from cody.data.readers import exists, files_to_suggest, from_table, from_temporal_data, read_events, two_sided
 from cody.data.streams import ByteStream, at_most_bytes, errors_about, read_text_columns, unpack_gzip
 from cody.data.summary import summarise
@@ -91,10 +92,11 @@ def load(source: Any = "collegemsg", **columns: Any) -> TemporalGraph:
     """A temporal graph from a name, a file, a saved graph folder, a DataFrame, an Arrow table or a PyG TemporalData.
 
     With the extra `tgb`, names such as tgbl-wiki are those of the Temporal Graph Benchmark; with the extra `hub`,
-    hf://datasets/owner/name is a saved graph on a Hugging Face hub.
+    hf://datasets/owner/name is a saved graph on a Hugging Face hub; with the extra `duckdb`,
+    "duckdb:events.db?query=SELECT …" are the events that a query returns.
 
     `columns` are those of `cody.data.read_events`: src, dst, time, features, unit, sort, label, label_name,
-    label_names, event_name.
+    label_names, event_name, header, separator.
 
     >>> load("collegemsg")
     TemporalGraph(1,899 nodes, 59,835 events)
@@ -116,6 +118,8 @@ def _load(source: Any, columns: dict[str, Any]) -> TemporalGraph:
     if isinstance(source, str) and source.split()[:1] and source.split()[0] in MECHANISMS:
         _reject_columns(columns, f"{source!r} is a generated log with known columns")
         return planted(source).graph
+    if is_query(source):
+        return read_query(source, **columns)
     if is_hub_address(source):
         return read_events(hub_folder(source), **columns)
     if isinstance(source, str) and is_tgb(source) and not exists(Path(source)):

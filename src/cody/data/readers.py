@@ -41,6 +41,7 @@ from cody.data.columns import (
     whole_numbers,
 )
 from cody.data.labels import LabelOptions, LabelRule, Labels, check_no_names, read_labels
+from cody.data.query import is_query
 from cody.data.streams import errors_about, largest_unpacked, open_text, read_text_columns, starts_with, too_large
 from cody.errors import CallError, DataError, did_you_mean, first_line
 from cody.graph import TemporalGraph
@@ -66,6 +67,7 @@ def read_events(
     unit: str | None = None,
     sort: bool = False,
     header: bool = True,
+    separator: str | None = None,
     label: str | None = None,
     label_name: str | None = None,
     label_names: Sequence[str] | None = None,
@@ -89,6 +91,8 @@ def read_events(
         sort: Sort events that are not in time order instead of raising an error.
         header: False for text without column names: the columns are then called 1, 2, 3, …, the first three are source,
             destination and time unless given, and leading lines that start with # or % are skipped.
+        separator: What separates two columns of a csv, one character. By default, found in the first line: commas,
+            semicolons, tabs, bars or blanks.
         label: Name of the column with the label of each event, or a comparison of a column with a number, such as
             "rating<0". By default, a column `label` or `state_label`. Empty cells are unknown labels. No model sees
             labels as inputs.
@@ -107,7 +111,7 @@ def read_events(
             raise DataError("the file is empty")
         if starts_with(file, b"PAR1"):
             return _read_parquet(file, given, unit, sort, labels)
-        head = _header(file) if header else _no_header(file)
+        head = _header(file, separator) if header else _no_header(file, separator)
         if head.names == ML_COLUMNS and not any(given):
             return _read_ml(file, unit, sort, labels)
         if head.names == JODIE_COLUMNS and not any(given):
@@ -117,7 +121,12 @@ def read_events(
 
 
 def unused_columns(
-    path: str | os.PathLike[str], *, label: str | None = None, header: bool = True, **columns: Any
+    path: str | os.PathLike[str],
+    *,
+    label: str | None = None,
+    header: bool = True,
+    separator: str | None = None,
+    **columns: Any,
 ) -> list[str]:
     """The columns of a file that `read_events` leaves out.
 
@@ -125,12 +134,16 @@ def unused_columns(
         path: A file.
         label: Name of the label column, or a comparison.
         header: Whether the first line has the column names.
+        separator: What separates two columns.
         columns: Names of columns, as in `read_events`: src, dst, time, features.
     """
     file, given = Path(path), GivenColumns(*(columns.get(name) for name in GivenColumns._fields))
-    if not file.is_file():
+    if is_query(path) or not file.is_file():
         return []
-    head = _parquet_head(file) if starts_with(file, b"PAR1") else _header(file) if header else _no_header(file)
+    if starts_with(file, b"PAR1"):
+        head = _parquet_head(file)
+    else:
+        head = _header(file, separator) if header else _no_header(file, separator)
     if head.names in (ML_COLUMNS, JODIE_COLUMNS) and not any(given):
         return []
     chosen = choose_columns(head, given, label, header=header)
@@ -307,22 +320,22 @@ def _first_lines(file: Path) -> list[bytes]:
         return stream.read(10**6).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
 
 
-def _header(file: Path) -> TableHead:
+def _header(file: Path, separator: str | None) -> TableHead:
     """The head of a csv whose first line names the columns."""
     text = _text_line(_first_lines(file)[0])
-    names, delimiter = _cells(text, "line 1, which must name the columns,")
+    names, delimiter = _cells(text, "line 1, which must name the columns,", separator)
     if all(re.fullmatch(r"[-+.\deE]*", name) for name in names):
         raise DataError(f"line 1 must name the columns (src,dst,time), but it is {text[:80]!r}; {NO_HEADER}")
     return TableHead(names, delimiter=delimiter, skip=1)
 
 
-def _no_header(file: Path) -> TableHead:
+def _no_header(file: Path, separator: str | None) -> TableHead:
     """The head of a csv without names: columns are called 1, 2, 3, …, and lines of comments may come first."""
     lines = _first_lines(file)
     skip = next((number for number, line in enumerate(lines) if not line.startswith((b"#", b"%"))), len(lines))
     if skip == len(lines) or not lines[skip]:
         raise DataError("there are no events")
-    cells, delimiter = _cells(_text_line(lines[skip]), f"line {skip + 1}")
+    cells, delimiter = _cells(_text_line(lines[skip]), f"line {skip + 1}", separator)
     return TableHead([str(number) for number in range(1, len(cells) + 1)], delimiter=delimiter, skip=skip)
 
 
@@ -335,15 +348,30 @@ def _text_line(line: bytes) -> str:
     return text
 
 
-def _cells(text: str, what: str) -> tuple[list[str], str]:
+def _cells(text: str, what: str, separator: str | None) -> tuple[list[str], str]:
     """The cells of a line, and the delimiter between them."""
-    delimiter = max(",\t;", key=text.count) if re.search("[,\t;]", text) else " "
-    if delimiter == " " and len(text.split()) < 3 <= len(text.split("|")):  # a name between blanks may have bars
-        delimiter = "|"
+    delimiter = _delimiter(text) if separator is None else _one_character(separator)
     try:
         return [cell.strip() for cell in next(csv.reader([text], delimiter=delimiter), [])], delimiter
     except csv.Error as error:
         raise DataError(f"{what} cannot be read: {first_line(error)}") from None
+
+
+def _delimiter(text: str) -> str:
+    """What seems to separate the cells of a line; what is between quotes does not count."""
+    text = re.sub('"[^"]*"', "", text)
+    delimiter = max(",\t;", key=text.count) if re.search("[,\t;]", text) else " "
+    if delimiter == " " and len(text.split()) < 3 <= len(text.split("|")):  # a name between blanks may have bars
+        return "|"
+    return delimiter
+
+
+def _one_character(separator: str) -> str:
+    """The separator as a user writes it: a character, or a word for one that is hard to type."""
+    character = {"tab": "\t", "\\t": "\t", "space": " ", "blank": " "}.get(separator, separator)
+    if not isinstance(character, str) or len(character) != 1 or not character.isascii() or character in '"\r\n':
+        raise CallError(f"separator is one character, such as ';' or 'tab', not {separator!r:.60}")
+    return character
 
 
 def _parquet_head(file: Path) -> TableHead:

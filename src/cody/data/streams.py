@@ -38,7 +38,7 @@ def read_text_columns(
             stream,
             # One thread: only then can the parser say which row is wrong.
             read_options=arrow_csv.ReadOptions(column_names=names, skip_rows=skip, use_threads=False),
-            parse_options=arrow_csv.ParseOptions(delimiter=delimiter),
+            parse_options=arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
             convert_options=arrow_csv.ConvertOptions(column_types=types or {}),
         )
     except pa.ArrowInvalid as error:

@@ -145,6 +145,7 @@ class DecisionPart(Form, frozen=True, omit_defaults=True):
     k: Annotated[int, Meta(ge=1, description="top: how many places count")] = 1
     of: Annotated[Count, Meta(description="top: how many destinations are ranked")] = 0
     among: Annotated[tuple[str, ...] | None, Meta(description="top: names of the rivals; null: all")] = None
+    rivals_of: Annotated[str, Meta(description="top: what named the rivals, where each link has its own")] = ""
     overtaking: Annotated[
         tuple[str, ...], Meta(description="top: rivals that were searched against besides the highest-ranked ones")
     ] = ()

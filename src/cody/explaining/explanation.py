@@ -38,7 +38,6 @@ from cody.utils.words import to_json
 
 if TYPE_CHECKING:
     import networkx
-    import pandas
     from matplotlib.figure import Figure
     from torch_geometric.explain import Explanation as PygExplanation
 
@@ -468,15 +467,18 @@ class Explanation:
         """What to do where many candidates, or the decisive ones, are of the very moment of the link; else empty."""
         return wording.simultaneity(self)
 
-    def to_frame(self) -> pandas.DataFrame:
+    def to_frame(self, kind: str = "pandas") -> Any:
         """The answer as a table: one row for each edit, in order, with the prediction once it is made too.
 
         Times are dates (UTC) and durations where the log has dates, else numbers. Where events have few features, a
         column has them in words.
+
+        Args:
+            kind: "pandas", "polars" or "arrow".
         """
         from cody.explaining.export import to_frame
 
-        return to_frame(self)
+        return to_frame(self, kind)
 
     def to_networkx(self) -> networkx.MultiDiGraph:
         """The events that the explanation knows as a NetworkX graph; the key of an edge is the row of its event.

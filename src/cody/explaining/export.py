@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from cody.errors import CallError
 from cody.models.decision import Above, State
 from cody.utils.extras import needed_by
+from cody.utils.frames import frame_of_kind
 from cody.utils.words import is_date
 
 if TYPE_CHECKING:
     import networkx
-    import pandas
     from torch_geometric.explain import Explanation as PygExplanation
 
     from cody.explaining.explanation import Event, Explanation
@@ -34,8 +34,8 @@ def effects(why: Explanation) -> dict[int, float]:
     return {rows[0]: logit - why.original for rows, logit in why.evaluated if len(rows) == 1}
 
 
-def to_frame(why: Explanation) -> pandas.DataFrame:
-    """The table of `Explanation.to_frame`."""
+def to_frame(why: Explanation, kind: str) -> Any:
+    """The table of `Explanation.to_frame`, of a kind."""
     import pandas
 
     rows = [
@@ -60,7 +60,7 @@ def to_frame(why: Explanation) -> pandas.DataFrame:
     if rows and all(map(is_date, [why.query.time, *frame["time"]])):
         frame["time"] = pandas.to_datetime(frame["time"], unit="s", utc=True)
         frame["before"] = pandas.to_timedelta(frame["before"], unit="s")
-    return frame
+    return frame_of_kind(frame, kind)
 
 
 def _figures_of_unit(why: Explanation, row: int) -> dict[str, Any]:

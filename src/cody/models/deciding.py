@@ -22,7 +22,7 @@ from cody.models.margins import probability
 from cody.utils.signatures import readable_help
 
 # Fields of decisions that are not plain data, or not given by the user.
-FOUND_OUT = {"function", "name", "of", "overtaking", "own"}
+FOUND_OUT = {"function", "name", "of", "overtaking", "own", "rivals_of"}
 
 
 def described(decision: Decision | ByLabel) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def described(decision: Decision | ByLabel) -> dict[str, Any]:
     given = {field.name: getattr(decision, field.name) for field in fields(decision) if field.name not in FOUND_OUT}
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
     if isinstance(decision, InTop) and decision.own is not None:
-        plain["among"] = repr(decision.own)
+        plain["among"] = decision.rivals_of or repr(decision.own)
     return {"kind": decision.kind} | plain
 
 
@@ -81,7 +81,7 @@ def in_top(k: int, among: Sequence[Any] | Callable[[Query], Sequence[Any]] | Non
     if whole_number("k", k) < 1:
         raise CallError(f"k must be at least 1, not {k}")
     if callable(among):
-        return InTop(int(k), own=among)
+        return InTop(int(k), own=among, rivals_of=getattr(among, "__name__", None) or repr(among))
     if among is not None and not len(among):
         raise CallError("among names no rival: name some nodes, or leave it out to rank all destinations")
     return InTop(int(k), None if among is None else tuple(map(str, among)))

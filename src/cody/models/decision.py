@@ -298,6 +298,7 @@ class InTop(Decision):
     of: int = 0  # how many destinations are ranked; 0: not known yet
     name: str = ""  # of the destination that the decision is about; empty: not known yet
     own: Callable[[Query], Sequence[Any]] | None = None  # names the rivals of each link, where it has its own
+    rivals_of: str = ""  # what names them, where each link has its own
     overtaking: tuple[str, ...] = ()  # rivals that a search compares with besides the highest-ranked ones
 
     kind: ClassVar[str] = "top"

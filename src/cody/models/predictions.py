@@ -10,10 +10,11 @@ import numpy as np
 
 from cody.errors import CallError
 from cody.graph import IntArray, Query, TemporalGraph, check_query
+from cody.utils.frames import frame_of_kind
 from cody.utils.words import count, from_to, is_date
 
 if TYPE_CHECKING:
-    import pandas
+    pass
 
 PERIOD = (0.85, 1.0)  # default period of scored links, as shares of all events: no model was fit to it
 LINKS_AT_ONCE = 1024  # between two reports of progress
@@ -80,14 +81,18 @@ class PredictionList(Generic[Row]):
     def _outcomes(self) -> Iterator[str]:
         raise NotImplementedError
 
-    def to_frame(self) -> pandas.DataFrame:
-        """A table with one row for each of them; times that are dates are readable ones, in UTC."""
+    def to_frame(self, kind: str = "pandas") -> Any:
+        """A table with one row for each of them; times that are dates are readable ones, in UTC.
+
+        Args:
+            kind: "pandas", "polars" or "arrow".
+        """
         import pandas
 
         frame = pandas.DataFrame(list(self), columns=list(self.columns))
         if len(self) and all(is_date(row.time) for row in self):
             frame["time"] = pandas.to_datetime(frame["time"], unit="s", utc=True)
-        return frame
+        return frame_of_kind(frame, kind)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.sentence})"

@@ -121,6 +121,8 @@ def in_words(decision: Decision | None) -> str:
         return "the predicted label"
     if isinstance(decision, Above):
         return f"{decision.positive} above {decision.threshold:g}"
+    if isinstance(decision, InTop) and decision.rivals_of:
+        return f"{decision.claim()} of its own rivals ({decision.rivals_of})"
     among = (
         f" of {len(decision.among)} named ones" if isinstance(decision, InTop) and decision.among is not None else ""
     )

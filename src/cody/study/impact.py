@@ -30,11 +30,12 @@ from cody.study import impact_words
 from cody.study.link_margins import LinkMargins, Watch, margins_without
 from cody.study.report import age_bins
 from cody.utils.forms import Count, Document, Form
+from cody.utils.frames import frame_of_kind
 from cody.utils.signatures import readable_help
 from cody.utils.words import is_date
 
 if TYPE_CHECKING:
-    import pandas
+    pass
 
 SCHEMA = "cody/impact/1"
 TIMES = {60.0: "1 min", 600.0: "10 min", 3_600.0: "1 hour", 6 * 3_600.0: "6 hours"} | {
@@ -159,14 +160,18 @@ class Impact(Document, frozen=True, tag_field="schema", tag=SCHEMA):
         """One row for each link that moves, for csv."""
         return [msgspec.structs.asdict(each) for each in self.moves]
 
-    def to_frame(self) -> pandas.DataFrame:
-        """A table of the links that move; times that are dates are readable ones, in UTC."""
+    def to_frame(self, kind: str = "pandas") -> Any:
+        """A table of the links that move; times that are dates are readable ones, in UTC.
+
+        Args:
+            kind: "pandas", "polars" or "arrow".
+        """
         import pandas
 
         frame = pandas.DataFrame(self.rows(), columns=list(MovedLink.__struct_fields__))
         if self.moves and all(is_date(each.time) for each in self.moves):
             frame["time"] = pandas.to_datetime(frame["time"], unit="s", utc=True)
-        return frame
+        return frame_of_kind(frame, kind)
 
     def to_html(self) -> str:
         """A page that shows all of it, one self-contained file."""

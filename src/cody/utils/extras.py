@@ -27,6 +27,7 @@ EXTRAS = {
     "mcp": "mcp",
     "tgb": "tgb",
     "tgm": "tgm",
+    "duckdb": "duckdb",
 }  # modules that the core does without → the extra that brings them
 
 
