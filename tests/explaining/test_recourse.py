@@ -268,4 +268,12 @@ def test_the_command_says_what_to_do_and_the_page_too(tmp_path):
     assert "Only messages that start at 1395 could be added." in shown
     written = page.read_text(encoding="utf-8")
     assert advice in written
+    assert "the model does not expect 1395 → 1772 (score 0.30). On 2004-07-29 04:54 UTC" in written
     assert "as if nothing else had happened since 2004-07-28 04:54 UTC" in written
+
+
+def test_where_nothing_has_to_be_done_nothing_is_advised():
+    words = ["explain", "--event", "53869", "--actor", "1667", "--until", "3 days later"]
+    shown = " ".join(CliRunner().invoke(app, words).stdout.split())
+    assert "Nothing has to be done: by time alone, the model would predict 1667 → 942 on 2004-07-31 06:24." in shown
+    assert shown.endswith("Only messages that start at 1667 could be added.")

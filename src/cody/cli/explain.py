@@ -441,8 +441,9 @@ def _show(why: Explanation, question: ExplainRequest, result: ResultOptions) -> 
 
 
 def _wants_hint(why: Explanation) -> bool:
-    """Whether only removals were searched, without success."""
-    return not (why.is_counterfactual or why.is_unverified or why.factual or why.allows_more)
+    """Whether only removals were searched, without success; what everybody could add is not what one node could do."""
+    of_one = why.parameters.get("actor") is not None
+    return not (why.is_counterfactual or why.is_unverified or why.factual or why.allows_more or of_one)
 
 
 def _addition(question: ExplainRequest, query: Query, seconds: float | None) -> Explanation | None:

@@ -44,8 +44,8 @@ def settled(why: Explanation, recourse: Recourse, thing: str) -> str:
         thing: The link.
     """
     who, does = why.decision.would(why.original, thing)
-    still, by = ("still ", "") if recourse.keep else ("", " by time alone")
-    return f"Nothing has to be done: {_at(why, first=False)} {who} would {still}{does}{by}."
+    by, still = ("", "still ") if recourse.keep else ("by time alone, ", "")
+    return f"Nothing has to be done: {by}{who} would {still}{does} {_at(why, first=False)}."
 
 
 def to_do(why: Explanation, recourse: Recourse, thing: str, added: Sequence[Event], does_it: bool) -> str:

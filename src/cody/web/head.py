@@ -46,6 +46,7 @@ def head(facts: Facts, *, searched: bool, starts: bool = False) -> Markup:
             reason or sentence,
             class_="reason long" if starts or len(reason or sentence) > LONG_REASON else "reason",
         ),
+        element("p", why.question, class_="answer") if why.recourse is not None else None,
         element("p", why.simultaneity, class_="note") if why.simultaneity else None,
         element(
             "div",

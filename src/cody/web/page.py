@@ -142,7 +142,7 @@ def content(facts: Facts, opened: NamedChange, model: LiveControls | None = None
     if facts.why.candidates:
         drawing = element("div", network(facts), element("div", _controls(axes), picture), class_="drawing")
         parts += [
-            _section("timeline", f"Past {facts.event}s", _timeline_words(facts), drawing, _legend(facts)),
+            _section("timeline", _timeline_title(facts), _timeline_words(facts), drawing, _legend(facts)),
             *_behind(facts, opened),
             *_alternatives(facts),
             *_survives(facts),
@@ -207,6 +207,11 @@ def _behind(facts: Facts, opened: NamedChange) -> Iterator[Markup]:
 def _section(key: str, title: str, words: Markup | str, *parts: Markup) -> Markup:
     head = element("header", element("h2", title, id=f"{key}-title"), element("p", words) if words else None)
     return element("section", head, *parts, class_=f"card part-{key}", aria_labelledby=f"{key}-title")
+
+
+def _timeline_title(facts: Facts) -> str:
+    could = facts.why.recourse is not None
+    return f"{facts.event.capitalize()}s that could be added" if could else f"Past {facts.event}s"
 
 
 def _timeline_words(facts: Facts) -> str:
