@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
+from cody.explaining.explanation import Explanation
 from cody.models.contract import Change
-from cody.web.shown import Shown
 
 SECONDS = 3.0  # that scoring may take; shipped models need a tenth of a second
 SMALL_ANSWER = 8  # all pairs within an answer up to this size are scored, too
@@ -29,7 +29,7 @@ def first_clicks(candidates: Sequence[int], offered: Sequence[Change]) -> Iterat
             yield from map(frozenset, combinations(sorted(start), 2))
 
 
-def scored_clicks(why: Shown, offered: Sequence[Change], known: Mapping[Change, float]) -> dict[Change, float]:
+def scored_clicks(why: Explanation, offered: Sequence[Change], known: Mapping[Change, float]) -> dict[Change, float]:
     """The margins of first clicks that are not known yet; none if the model is not here."""
     if why.rescore is None:
         return {}

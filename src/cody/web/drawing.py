@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from cody.errors import CallError
+from cody.explaining.explanation import Event, Explanation
 from cody.utils.extras import missing
 from cody.utils.files import check_target, write_atomically
 from cody.web.axes import Axis, axes
 from cody.web.facts import AGAINST, FOR, REMOVED, Facts
 from cody.web.lanes import lanes
-from cody.web.shown import Shown, ShownEvent
 
 try:
     from matplotlib import rc_context
@@ -49,7 +49,7 @@ STYLE: dict[Any, Any] = {
 }
 
 
-def figure(why: Shown, width: float = NARROW) -> Figure:
+def figure(why: Explanation, width: float = NARROW) -> Figure:
     """The timeline of an explanation, drawn with matplotlib.
 
     Args:
@@ -83,12 +83,12 @@ def figure(why: Shown, width: float = NARROW) -> Figure:
     return made
 
 
-def caption(why: Shown) -> str:
+def caption(why: Explanation) -> str:
     """The text below the figure."""
     return " ".join(part for part in (why.reason, why.sentence) if part)
 
 
-def write_figure(why: Shown, file: Path, width: float = NARROW) -> None:
+def write_figure(why: Explanation, file: Path, width: float = NARROW) -> None:
     """Write the figure as PDF, SVG or PNG, whichever the name of the file says."""
     save_figure(figure(why, width), file, caption(why))
 
@@ -130,13 +130,13 @@ def _kept(facts: Facts) -> set[str]:
     return ends | (answer & facts.kept_lanes if answer else facts.kept_lanes)
 
 
-def _is_drawn(event: ShownEvent, facts: Facts, height: dict[str, float]) -> bool:
+def _is_drawn(event: Event, facts: Facts, height: dict[str, float]) -> bool:
     """Whether an event lies between two lanes; of what is imagined, only the answer is drawn."""
     between = event.src in height and event.dst in height and event.src != event.dst
     return between and (event.edit == REMOVED or event.row in facts.why.rows)
 
 
-def _ends(event: ShownEvent) -> tuple[str, str]:
+def _ends(event: Event) -> tuple[str, str]:
     return event.src, event.dst
 
 

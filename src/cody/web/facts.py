@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from cody.explaining.explanation import ChangedUnit, Event, Explanation
 from cody.models.decision import Above, Between, Decision, InTop, Labelled, RatherThan, Standing, State
 from cody.models.margins import flips
 from cody.search.result import distinct
@@ -24,7 +25,6 @@ from cody.web.gauge import Gauge, gauge, outcome
 from cody.web.lanes import distances
 from cody.web.markup import Markup, element, link
 from cody.web.names import SHORTEST, labels
-from cody.web.shown import Shown, ShownEvent, ShownUnit
 
 FOR, AGAINST, SLIGHT, UNKNOWN = "for", "against", "slight", "unknown"
 NOTICEABLE = 0.005  # of the gauge, or in score: a smaller effect is drawn as negligible
@@ -54,7 +54,7 @@ class KnownChange(NamedTuple):
 class Facts:
     """Everything about one explanation that the page shows."""
 
-    why: Shown
+    why: Explanation
     served: bool = False  # whether there is a server with a model behind the page
 
     @property
@@ -81,22 +81,22 @@ class Facts:
         """A very short label for each node."""
         return labels(self.hops, SHORTEST)
 
-    def unit(self, event: ShownEvent) -> ShownUnit | None:
+    def unit(self, event: Event) -> ChangedUnit | None:
         """What a candidate stands for; None: for itself."""
         return self._units.get(event.row)
 
     @cached_property
-    def _units(self) -> dict[int, ShownUnit]:
+    def _units(self) -> dict[int, ChangedUnit]:
         return {unit.row: unit for unit in self.why.units}
 
-    def link(self, event: ShownEvent) -> Markup:
+    def link(self, event: Event) -> Markup:
         """The nodes of an event; of a unit, its name."""
         unit = self.unit(event)
         if unit is not None and unit.name:
             return element("span", sanitize(unit.name))
         return link(self.labels[event.src], self.labels[event.dst])
 
-    def distance(self, event: ShownEvent) -> int:
+    def distance(self, event: Event) -> int:
         """Events between this one and the link."""
         return min(self.hops[event.src], self.hops[event.dst])
 
@@ -240,10 +240,10 @@ class Facts:
         event = self.why.candidates[number]
         return f"{self.labels[event.src]} and {self.labels[event.dst]}"
 
-    def before(self, event: ShownEvent) -> str:
+    def before(self, event: Event) -> str:
         return earlier(event.time, self.why.query.time)
 
-    def phrase(self, event: ShownEvent) -> str:
+    def phrase(self, event: Event) -> str:
         """An event in words."""
         unit = self.unit(event)
         if unit is not None and unit.name:
@@ -251,12 +251,12 @@ class Facts:
         text = f"{self.labels[event.src]} → {self.labels[event.dst]}, {self.before(event)} before"
         return f"{text}, {event.carries}" if event.carries else text
 
-    def edit(self, event: ShownEvent) -> str:
+    def edit(self, event: Event) -> str:
         """What it means to change this event."""
         kinds = {"added": "imagined", "moved": "moved to this time", "altered": "altered"}
         return kinds.get(event.edit, "")
 
-    def beside(self, event: ShownEvent) -> str:
+    def beside(self, event: Event) -> str:
         """A remark shown next to an event. It begins with a comma, so that what is copied can be read."""
         return ", ".join(["", *filter(None, [self.edit(event), f"{self.before(event)} before", event.carries])])
 
@@ -278,13 +278,13 @@ class Facts:
         link = ["--src", why.src, "--dst", why.dst, "--time", repr(why.query.time)]
         return shlex.join([*words, *link, *decision_options(why.decision)])
 
-    def option(self, event: ShownEvent) -> str:
+    def option(self, event: Event) -> str:
         """An edit as an option of that command; empty for removals, which share one option."""
         if event.edit == "added":
             return shlex.join(["--add", shlex.join([event.src, event.dst, repr(event.time)])])
         return shlex.join(["--move", f"{event.replaces} {event.time!r}"]) if event.edit == "moved" else ""
 
-    def when(self, event: ShownEvent) -> str:
+    def when(self, event: Event) -> str:
         return moment(event.time)
 
     @property

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 from urllib.parse import quote
 
+from cody.explaining.explanation import Explanation
 from cody.utils.files import check_target, write_atomically
 from cody.web.page import GENERATOR, page
-from cody.web.shown import Shown
 
 BEGINNING = 2048  # bytes; mark and title stand at the beginning of a page
 SURVEY_TITLE = "What drives the predictions of"
@@ -19,7 +19,7 @@ def check_page_file(file: Path) -> None:
     check_target(file, "page", _is_page)
 
 
-def write_page(why: Shown, file: Path, *, back: Path | None = None) -> None:
+def write_page(why: Explanation, file: Path, *, back: Path | None = None) -> None:
     """Write the page of an explanation, with a link to the page that lists it."""
     write_html(page(why, back="" if back is None else address(back, file)), file)
 

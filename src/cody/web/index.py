@@ -7,15 +7,15 @@ from pathlib import Path
 from urllib.parse import quote
 
 from cody.errors import CallError
+from cody.explaining.explanation import Explanation
 from cody.utils.words import count, heading_of_times, moment
 from cody.web.facts import Facts, figure
 from cody.web.file import check_page_file, write_html, write_page
 from cody.web.markup import Markup, element, join, link
 from cody.web.page import document
-from cody.web.shown import Shown
 
 
-def write_pages(explanations: Sequence[Shown], file: Path) -> None:
+def write_pages(explanations: Sequence[Explanation], file: Path) -> None:
     """Write a list of the explanations to `file`, and a page of each, named by its number, to a folder beside it."""
     check_page_file(file)
     folder = file.with_suffix("")
@@ -29,7 +29,7 @@ def write_pages(explanations: Sequence[Shown], file: Path) -> None:
     write_html(_list(explanations, folder.name), file)
 
 
-def _list(explanations: Sequence[Shown], folder: str) -> str:
+def _list(explanations: Sequence[Explanation], folder: str) -> str:
     """The list, with links."""
     when = heading_of_times(explanations[0].query.time)
     heads = (element("th", title, scope="col") for title in ("", "event", "link", when, "prediction", "answer"))
@@ -41,7 +41,7 @@ def _list(explanations: Sequence[Shown], folder: str) -> str:
     return document(title, join([body]), [], served=False)
 
 
-def _row(number: int, why: Shown, folder: str) -> Markup:
+def _row(number: int, why: Explanation, folder: str) -> Markup:
     address, facts = f"{quote(folder)}/{number}.html", Facts(why)
     said = figure(why.decision, why.states[0]) or facts.gauge.written(why.original)[0]
     cells = (

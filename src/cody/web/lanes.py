@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from cody.web.shown import Shown, ShownEvent
+from cody.explaining.explanation import Event, Explanation
 
 TOP = 16.0  # pixels above the first lane
 BETWEEN_ENDS = 52.0
@@ -27,7 +27,7 @@ class Lane:
     shared: int = 1  # how many nodes lie on it
 
 
-def lanes(why: Shown, kept: Collection[str] | None = None) -> tuple[dict[str, Lane], float]:
+def lanes(why: Explanation, kept: Collection[str] | None = None) -> tuple[dict[str, Lane], float]:
     """The lane of each node, and the height of all of them.
 
     Args:
@@ -57,7 +57,7 @@ def _folded(names: list[str], kept: Collection[str] | None) -> tuple[list[str], 
     return (folded, [name for name in names if name in (kept or ())]) if len(folded) > 1 else ([], names)
 
 
-def distances(why: Shown) -> dict[str, int]:
+def distances(why: Explanation) -> dict[str, int]:
     """The distance of each node from the link: from the document, or else along the candidates."""
     found = {why.src: 0, why.dst: 0}
     if why.surroundings is not None:
@@ -71,7 +71,7 @@ def distances(why: Shown) -> dict[str, int]:
     return found
 
 
-def _follow(events: Sequence[ShownEvent], found: dict[str, int]) -> None:
+def _follow(events: Sequence[Event], found: dict[str, int]) -> None:
     """Extend distances along events until nothing more can be reached."""
     ring = 0
     while ring in found.values():
@@ -82,7 +82,7 @@ def _follow(events: Sequence[ShownEvent], found: dict[str, int]) -> None:
         ring += 1
 
 
-def _latest(events: Iterable[ShownEvent]) -> dict[str, float]:
+def _latest(events: Iterable[Event]) -> dict[str, float]:
     """When each node was seen last."""
     latest: dict[str, float] = {}
     for event in events:
@@ -91,7 +91,7 @@ def _latest(events: Iterable[ShownEvent]) -> dict[str, float]:
     return latest
 
 
-def _belonging_to_src(why: Shown, events: Sequence[ShownEvent], hops: dict[str, int]) -> dict[str, bool]:
+def _belonging_to_src(why: Explanation, events: Sequence[Event], hops: dict[str, int]) -> dict[str, bool]:
     """Whether a node is drawn on the side of the link's source, depending on its latest event towards the link."""
     side = {why.dst: False, why.src: True}
     for name in sorted(hops, key=lambda name: hops[name]):

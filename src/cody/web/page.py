@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cody.explaining.explanation import Explanation
+from cody.explaining.explanation import Event, Explanation
 from cody.explaining.waterfall import waterfall_title
 from cody.models.decision import Above, InTop, Labelled, State
 from cody.utils.words import count, sanitize, to_json
@@ -22,7 +22,6 @@ from cody.web.gauge import MarginGauge
 from cody.web.head import bar, head, title, what_next
 from cody.web.markup import Markup, element, join
 from cody.web.network import network
-from cody.web.shown import Shown, ShownEvent
 from cody.web.stability import stability_table
 from cody.web.standing import WIDEST, about, as_plain, before_and_after, words_of
 from cody.web.table import table
@@ -51,7 +50,7 @@ class LiveControls(NamedTuple):
     starts: bool = False  # an explainer runs as soon as the page is open
 
 
-def page(why: Shown, model: LiveControls | None = None, *, back: str = "") -> str:
+def page(why: Explanation, model: LiveControls | None = None, *, back: str = "") -> str:
     """An explanation as one self-contained HTML file.
 
     Args:
@@ -106,7 +105,7 @@ def document(title: str, body: Markup, codes: Sequence[str], *, served: bool, st
     return f"<!doctype html>\n{element('html', head, element('body', body, code), lang='en')}\n"
 
 
-def frame(why: Shown, table_: str) -> str:
+def frame(why: Explanation, table_: str) -> str:
     """The page for a notebook: in a frame of its own, so that neither changes the other; below it a plain table."""
     inside = html.escape(page(why))
     return (
@@ -160,7 +159,7 @@ def content(facts: Facts, opened: NamedChange, model: LiveControls | None = None
 def _shares(facts: Facts) -> Iterator[Markup]:
     """The waterfall of what each event adds, where that is known."""
     why = facts.why
-    if isinstance(why, Explanation) and why.shares is not None:
+    if why.shares is not None:
         heading = f"What each {facts.event} adds" if why.shares.adds_up else "Attention"
         yield _section("shares", heading, waterfall_title(why).removesuffix(":"), waterfall_chart(why))
 
@@ -407,7 +406,7 @@ def _bits(numbers: Iterable[int]) -> str:
     return f"{sum(1 << number for number in numbers):x}"
 
 
-def _edit(event: ShownEvent) -> dict[str, Any] | None:
+def _edit(event: Event) -> dict[str, Any] | None:
     """An imagined event in the form of a request."""
     if event.edit == "added":
         return {"src": event.src, "dst": event.dst, "time": event.time}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from cody.explaining.explanation import Event
 from cody.web.axes import Axis, axes
 from cody.web.facts import REMOVED, SLIGHT, UNKNOWN, Facts
 from cody.web.lanes import Lane, lanes
 from cody.web.markup import Markup, element, percent
-from cody.web.shown import ShownEvent
 
 AXIS_ROOM = 26.0  # pixels below the lanes for the labels of the axis
 LINK_GAP = 22.0  # pixels between the past events and the explained link
@@ -51,7 +51,7 @@ def timeline(facts: Facts, chosen: frozenset[int]) -> tuple[Markup, list[Axis]]:
     return element("div", labels, plot, class_="timeline", data_drawn=True), layouts
 
 
-def _shows(event: ShownEvent, rows: dict[str, Lane]) -> bool:
+def _shows(event: Event, rows: dict[str, Lane]) -> bool:
     """Whether an event that is no candidate is drawn: not between nodes that do not matter."""
     return rows[event.src].shared == rows[event.dst].shared == 1
 
@@ -83,7 +83,7 @@ def _ticks(axis: Axis, height: float, *, hidden: bool) -> Markup:
     return element("g", *lines, *labels, class_="ticks", data_axis=axis.key, hidden=hidden, aria_hidden="true")
 
 
-def _arc(event: ShownEvent, rows: dict[str, Lane]) -> tuple[str, float, float]:
+def _arc(event: Event, rows: dict[str, Lane]) -> tuple[str, float, float]:
     """The path of an event from its source to an arrow at its destination, and its middle."""
     start, end = rows[event.src].y, rows[event.dst].y
     if start == end and event.src != event.dst:  # between nodes that share a lane
@@ -150,9 +150,7 @@ def _tags(facts: Facts, places: Sequence[float], rows: dict[str, Lane]) -> dict[
     return found
 
 
-def _beside(
-    events: Sequence[ShownEvent], places: Sequence[float], first: int, rows: dict[str, Lane]
-) -> Iterator[Markup]:
+def _beside(events: Sequence[Event], places: Sequence[float], first: int, rows: dict[str, Lane]) -> Iterator[Markup]:
     for number, event in enumerate(events, start=first):
         path = element("path", d=_arc(event, rows)[0])
         yield element("svg", path, x=percent(places[number]), data_at=number)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from cody.explaining.explanation import ChangedUnit, Event
 from cody.explaining.unit_words import span
 from cody.utils.words import count, moment
 from cody.web.facts import Facts
 from cody.web.markup import Markup, element, join
-from cody.web.shown import ShownEvent, ShownUnit
 
 
-def unit_cell(facts: Facts, event: ShownEvent) -> Markup:
+def unit_cell(facts: Facts, event: Event) -> Markup:
     """What a candidate stands for: its link, or the name of a unit that opens into its latest events."""
     unit = facts.unit(event)
     if unit is None:
@@ -24,6 +24,6 @@ def unit_cell(facts: Facts, event: ShownEvent) -> Markup:
     return element("details", element("summary", facts.link(event), element("small", _about(facts, unit))), opened)
 
 
-def _about(facts: Facts, unit: ShownUnit) -> str:
+def _about(facts: Facts, unit: ChangedUnit) -> str:
     along = f", and {count(len(unit.dependants), 'dependant')}" if unit.dependants else ""
     return f", {count(len(unit.rows), facts.why.event_name)}, {span(unit)}{along}"
