@@ -164,8 +164,9 @@ def _own_answers(trial: Trial, query: Query, changes: list[Change]) -> Iterable[
     "time; leave them out before anything is computed from them",
 )
 def _unseen(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
+    visible = as_seen(trial.model, trial.graph, query).before  # a batch that is cut there may be seen as a whole
     lengths = sorted({max(query.before - 1, 0), max(query.before - LARGE, query.before // 2)})
-    lengths = sorted({_with_the_same_state(trial, query, before) for before in lengths})
+    lengths = sorted({_with_the_same_state(trial, query, min(before, visible)) for before in lengths})
     seen = [as_seen(trial.model, trial.graph, query._replace(before=before)).before for before in lengths]
     removed = [frozenset(range(before, query.before)) for before in seen]
     answers = trial.ask(query, removed)
@@ -180,7 +181,7 @@ def _with_the_same_state(trial: Trial, query: Query, before: int) -> int:
     if not isinstance(model, LacksOwnBatch):
         return before
     own, there = model.state_before(query), model.state_before(query._replace(before=before))
-    return before if own == there else there
+    return before if own == there else min(own, there)
 
 
 @_rule(
