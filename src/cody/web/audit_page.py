@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from cody.study.audit_report import FAIL, PASS, AuditReport, InterventionEffect, percent
 from cody.study.shares import Share
 from cody.utils.words import count, sanitize
-from cody.web.impact_page import card, tile
-from cody.web.markup import Child, Markup, element
+from cody.web.markup import Markup, element
 from cody.web.markup import percent as width
-from cody.web.page import document
+from cody.web.page import report_page
+from cody.web.parts import Cell, bar, card, cell, report_head, row, table, tile
 
 TELLS = {
     "order": "Order: is it only which event came first?",
@@ -28,40 +28,24 @@ def audit_page(report: AuditReport, model: str, data: str) -> str:
     name, log = sanitize(model, 60), sanitize(data, 60)
     parts = [_head(report, name, log), _checks(report), _effects(report)]
     parts += [_references(report)] if report.references else []
-    body = element("main", *parts, class_="impact")
-    return document(f"Audit of {name}", body, [], served=False, styles=["impact.css"])
+    return report_page(f"Audit of {name}", *parts)
 
 
 def _head(report: AuditReport, model: str, data: str) -> Markup:
-    words = element(
-        "div",
-        element("p", f"Audit · {model} on {data}", class_="occasion"),
-        element("h1", report.summary),
-        *(element("p", sentence, class_="answer") for sentence in report.verdict),
-        class_="words",
-    )
     passed = sum(check.status == PASS for check in report.checks)
+    precision = "–" if report.average_precision is None else f"{100 * report.average_precision:.0f} %"
     tiles = [
         tile(f"{report.links:,}", "predictions", f"{report.happened:,} of them happened"),
-        tile(
-            "–" if report.average_precision is None else f"{100 * report.average_precision:.0f} %",
-            "average precision",
-            "with nothing modified",
-        ),
+        tile(precision, "average precision", "with nothing modified"),
         tile(f"{passed}/{len(report.checks)}", "checks pass", f"the worst result is: {report.status}"),
     ]
-    return element("header", words, element("ul", *tiles, class_="tiles"), class_="head card")
+    return report_head(f"Audit · {model} on {data}", report.summary, report.verdict, tiles=tiles)
 
 
 def _checks(report: AuditReport) -> Markup:
     worst_first = sorted(report.checks, key=lambda check: (check.status == PASS, check.status != FAIL))
     rows = [
-        element(
-            "tr",
-            element("th", check.name, scope="row"),
-            element("td", check.status, class_=None if check.status == PASS else "some"),
-            element("td", check.detail),
-        )
+        row(check.name, cell(check.status, class_=None if check.status == PASS else "some"), check.detail)
         for check in worst_first
     ]
     words = "What a model should do, and what it must not do."
@@ -71,29 +55,30 @@ def _checks(report: AuditReport) -> Markup:
 def _effects(report: AuditReport) -> Markup:
     known = [effect for effect in report.effects if effect.flipped is not None]
     heads = ["", "decisions that change", "", "logit", "AP", "links"]
-    groups = [
-        (TELLS.get(group, group), list(_rows(known, group))) for group in dict.fromkeys(each.group for each in known)
-    ]
-    tables = [_table(heads, groups)]
+    rows: list[Markup] = []
+    for group in dict.fromkeys(each.group for each in known):
+        title = element("th", element("b", TELLS.get(group, group)), colspan=len(heads), scope="rowgroup")
+        rows += [element("tr", title), *_rows(known, group)]
     reasons = [f"Not applicable: {each.name} ({each.reason})." for each in report.effects if each.reason]
     words = (
         "The past of each link is modified in one way, and the model decides again, exactly. Bars: share of decisions "
         "that change, with its 95 % interval. Logit: mean change. AP: change of average precision, in points."
     )
-    return card("effects", "What changes its decisions", words, *tables, *(element("p", each) for each in reasons))
+    notes = (element("p", each) for each in reasons)
+    return card("effects", "What changes its decisions", words, table(heads, rows, "bins"), *notes)
 
 
-def _rows(effects: Sequence[InterventionEffect], group: str) -> Iterator[Sequence[Child]]:
+def _rows(effects: Sequence[InterventionEffect], group: str) -> Iterator[Markup]:
     for each in effects:
         if each.group == group and each.flipped is not None and each.moved is not None:
             points = "–" if each.gained is None else f"{100 * each.gained.value:+.1f}"
-            moved = f"{each.moved.value:+.2f}"
-            yield (each.name, percent(each.flipped.value), _bar(each.flipped), moved, points, f"{each.links:,}")
+            share, moved = percent(each.flipped.value), f"{each.moved.value:+.2f}"
+            yield row(each.name, share, _bar(each.flipped), moved, points, f"{each.links:,}")
 
 
 def _references(report: AuditReport) -> Markup:
     rows = [
-        (
+        row(
             each.name,
             percent(each.agrees.value),
             _bar(each.agrees),
@@ -107,37 +92,13 @@ def _references(report: AuditReport) -> Markup:
         "learned little else; where they differ, is it right?"
     )
     heads = ["", "decides alike", "", "model right where they differ", "AP"]
-    return card("references", "Reference models", words, _table(heads, [("", rows)]))
+    return card("references", "Reference models", words, table(heads, rows, "bins"))
 
 
-def _table(heads: Sequence[str], groups: Sequence[tuple[str, Sequence[Sequence[Child]]]]) -> Markup:
-    """Rows with a bar in the third column, in groups below their titles."""
-    head = element("tr", *(element("th", name, scope="col") for name in heads))
-    body = []
-    for title, rows in groups:
-        if title:
-            body.append(element("tr", element("th", element("b", title), colspan=len(heads), scope="rowgroup")))
-        body += [
-            element(
-                "tr",
-                element("th", name, scope="row"),
-                element("td", share),
-                element("td", drawn, class_="bar"),
-                *(element("td", cell) for cell in rest),
-            )
-            for name, share, drawn, *rest in rows
-        ]
-    return element("table", element("thead", head), element("tbody", *body), class_="bins")
-
-
-def _bar(share: Share) -> Markup:
+def _bar(share: Share) -> Cell:
     """A share with its interval."""
-    return element(
-        "svg",
-        element("title", f"{percent(share.value)}, between {percent(share.low)} and {percent(share.high)}"),
-        element("line", x1="0", x2="100%", y1=9, y2=9, stroke="var(--line)"),
-        element("rect", x="0", y=3, width=width(share.value), height=12, class_="mean"),
-        element("line", x1=width(share.low), x2=width(share.high), y1=9, y2=9, stroke="var(--ink)", stroke_width=1.5),
-        width="100%",
-        height=18,
-    )
+    low, high = width(share.low), width(share.high)
+    title = element("title", f"{percent(share.value)}, between {percent(share.low)} and {percent(share.high)}")
+    axis = element("line", x1="0", x2="100%", y1=9, y2=9, stroke="var(--line)")
+    interval = element("line", x1=low, x2=high, y1=9, y2=9, stroke="var(--ink)", stroke_width=1.5)
+    return bar(share.value, title, axis, interval)

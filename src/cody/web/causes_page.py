@@ -5,9 +5,9 @@ from __future__ import annotations
 from cody.study.causes import SharedCauses
 from cody.study.causes_words import notes
 from cody.utils.words import count, sanitize
-from cody.web.impact_page import card, tile
 from cody.web.markup import Markup, element, percent
-from cody.web.page import document
+from cody.web.page import report_page
+from cody.web.parts import bar, card, report_head, row, table, tile
 
 HEIGHT, ABOVE = 180, 12  # of the curve, in pixels; ABOVE is left above and below it
 
@@ -15,30 +15,17 @@ HEIGHT, ABOVE = 180, 12  # of the curve, in pixels; ABOVE is left above and belo
 def causes_page(found: SharedCauses) -> str:
     """Shared causes as a self-contained HTML file."""
     parts = [_head(found), *([_curve(found), _causes(found)] if found.causes else [])]
-    return document(
-        "Causes that predictions share",
-        element("main", *parts, class_="impact"),
-        [],
-        served=False,
-        styles=["impact.css"],
-    )
+    return report_page("Causes that predictions share", *parts)
 
 
 def _head(found: SharedCauses) -> Markup:
-    words = element(
-        "div",
-        element("p", f"Shared causes of {count(found.predictions, 'prediction')}", class_="occasion"),
-        element("h1", found.sentence),
-        *(element("p", note, class_="answer") for note in notes(found)),
-        class_="words",
-    )
+    number = len(found.causes)
     tiles = [
         tile(f"{found.flips:,}", f"of {found.predictions:,} predictions flip", "without all that are listed"),
-        tile(
-            f"{len(found.causes):,}", f"shared {found.thing}{'' if len(found.causes) == 1 else 's'}", "found greedily"
-        ),
+        tile(f"{number:,}", f"shared {found.thing}{'' if number == 1 else 's'}", "found greedily"),
     ]
-    return element("header", words, element("ul", *tiles, class_="tiles"), class_="head card")
+    occasion = f"Shared causes of {count(found.predictions, 'prediction')}"
+    return report_head(occasion, found.sentence, notes(found), tiles=tiles)
 
 
 def _curve(found: SharedCauses) -> Markup:
@@ -71,23 +58,11 @@ def _y(share: float) -> float:
 
 def _causes(found: SharedCauses) -> Markup:
     heads = ["without it and those above", "events", "flip", "", "more", "of its own nodes"]
-    head = element("tr", *(element("th", name, scope="col") for name in heads))
     rows = []
     for cause in found.causes:
         share = cause.flips / found.predictions
-        bar = element(
-            "svg", element("rect", x=0, y=3, width=percent(share), height=12, class_="mean"), width="100%", height=18
-        )
-        cells = [f"{cause.events:,}", f"{cause.flips:,} ({100 * share:.0f} %)"]
-        rows.append(
-            element(
-                "tr",
-                element("th", sanitize(cause.name, 60), scope="row"),
-                *(element("td", cell) for cell in cells),
-                element("td", bar, class_="bar"),
-                *(element("td", cell) for cell in (f"{cause.more:+,}", f"{cause.own:,}")),
-            )
-        )
-    table = element("table", element("thead", head), element("tbody", *rows), class_="bins")
+        flips = f"{cause.flips:,} ({100 * share:.0f} %)"
+        name = sanitize(cause.name, 60)
+        rows.append(row(name, f"{cause.events:,}", flips, bar(share), f"{cause.more:+,}", f"{cause.own:,}"))
     words = "Every row is computed from all predictions with all of these events removed, and verified by replay."
-    return card("causes", "The causes", words, table)
+    return card("causes", "The causes", words, table(heads, rows, "bins"))

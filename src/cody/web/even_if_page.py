@@ -8,9 +8,9 @@ from cody.explaining import even_if_words as words
 from cody.explaining.even_if import EvenIf
 from cody.utils.words import count, is_date, sanitize, zone_name
 from cody.web.head import about_data
-from cody.web.impact_page import card, tile
 from cody.web.markup import Markup, element, percent
-from cody.web.page import document
+from cody.web.page import report_page
+from cody.web.parts import card, report_head, row, table, tile
 
 HEIGHT = 40  # pixels of the strip of candidates
 
@@ -19,7 +19,7 @@ def even_if_page(found: EvenIf) -> str:
     """An even-if answer as a self-contained HTML file."""
     parts = [_head(found), _strip(found), *([_kept(found)] if found.kept else []), _certainty(found)]
     title = f"Even if: {sanitize(found.src, 40)} → {sanitize(found.dst, 40)}"
-    return document(title, element("main", *parts, class_="impact"), [], served=False, styles=["impact.css"])
+    return report_page(title, *parts)
 
 
 def _head(found: EvenIf) -> Markup:
@@ -27,18 +27,12 @@ def _head(found: EvenIf) -> Markup:
     badges = [
         element("li", f"✓ {checked.rstrip('.').lower()}", class_="good") if checked else None,
         element("li", "✓ no smaller set is enough", class_="good") if found.kept and found.smallest else None,
-        element("li", f"{count(found.evaluations, 'set')} evaluated"),
-        element("li", f"times: {zone_name()}") if is_date(found.time) else None,
+        f"{count(found.evaluations, 'set')} evaluated",
+        f"times: {zone_name()}" if is_date(found.time) else None,
     ]
-    said = element(
-        "div",
-        element("p", " · ".join(filter(None, ["Even if", about_data(found.data)])), class_="occasion"),
-        element("p", sanitize(words.question(found), 300)),
-        element("h1", sanitize(words.sentence(found), 400)),
-        element("ul", *badges, class_="badges"),
-        class_="words",
-    )
-    return element("header", said, element("ul", *_tiles(found), class_="tiles"), class_="head card")
+    occasion, sentence = " · ".join(filter(None, ["Even if", about_data(found.data)])), words.sentence(found)
+    question = sanitize(words.question(found), 300)
+    return report_head(occasion, sanitize(sentence, 400), (), badges, _tiles(found), question=question)
 
 
 def _tiles(found: EvenIf) -> Iterator[Markup]:
@@ -88,10 +82,9 @@ def _strip(found: EvenIf) -> Markup:
 
 
 def _kept(found: EvenIf) -> Markup:
-    table = words.kept_table(found)
-    head = element("tr", *(element("th", title, scope="col") for title in table.headings))
-    body = (element("tr", *(element("td", sanitize(cell, 60)) for cell in row)) for row in table.rows)
-    made = element("table", element("thead", head), element("tbody", *body), class_="kept-events")
+    kept = words.kept_table(found)
+    rows = (row(*(sanitize(each, 60) for each in cells)) for cells in kept.rows)
+    made = table(kept.headings, rows, "kept-events")
     return card("kept", "What it rests on", words.enough(found), element("div", made, class_="scrolled", tabindex=0))
 
 

@@ -20,7 +20,8 @@ from cody.study.impact_words import (
 from cody.study.impact_words import sentence as finding
 from cody.utils.words import count, heading_of_times, is_date, moment, sanitize, zone_name
 from cody.web.markup import Child, Markup, element, join, link, percent
-from cody.web.page import document
+from cody.web.page import report_page
+from cody.web.parts import bar, card, cell, report_head, row, table, tile
 
 TITLE = "Impact of"
 LISTED = 200  # links in the table
@@ -42,12 +43,7 @@ def impact_page(found: Impact) -> str:
     if found.moves:
         parts += [_plot(found), _bars(found), _table(found)]
     title = f"{TITLE} {sanitize(found.removed.name, 60)}"
-    return document(title, element("main", *parts, class_="impact"), [], served=False, styles=["impact.css"])
-
-
-def card(key: str, title: str, words: str, *parts: Child) -> Markup:
-    head = element("header", element("h2", title, id=f"{key}-title"), element("p", words))
-    return element("section", head, *parts, class_=f"card part-{key}", aria_labelledby=f"{key}-title")
+    return report_page(title, *parts)
 
 
 def _head(found: Impact) -> Markup:
@@ -55,29 +51,17 @@ def _head(found: Impact) -> Markup:
     all_verified = bool(found.flips) and found.verified == len(found.flips)
     badges = [
         element("li", checked.rstrip("."), class_="good" if all_verified else None) if checked else None,
-        *(element("li", part.rstrip(".")) for part in left_out(found)),
-        element("li", f"times: {zone_name()}") if is_date(found.first) else None,
+        *(part.rstrip(".") for part in left_out(found)),
+        f"times: {zone_name()}" if is_date(found.first) else None,
     ]
-    words = element(
-        "div",
-        element("p", f"Impact · {subject(found)}", class_="occasion"),
-        element("h1", finding(found)),
-        element("p", " ".join(part for part in (reach(found), lasting(found)) if part), class_="answer"),
-        element("ul", *badges, class_="badges"),
-        class_="words",
-    )
+    answer = " ".join(part for part in (reach(found), lasting(found)) if part)
+    furthest = f"by at most {found.furthest:.2g}" if found.moves else "no score changes"
     tiles = [
         tile(f"{len(found.flips):,}", "decided differently", f"of {count(found.links, 'later prediction')}"),
-        tile(
-            f"{found.moved_links:,}", "move", f"by at most {found.furthest:.2g}" if found.moves else "no score changes"
-        ),
+        tile(f"{found.moved_links:,}", "move", furthest),
         tile(f"{found.reached:,}", "can change at all", "the others were not computed"),
     ]
-    return element("header", words, element("ul", *tiles, class_="tiles"), class_="head card")
-
-
-def tile(figure: str, what: str, more: str) -> Markup:
-    return element("li", element("b", figure), element("span", what, element("small", more)))
+    return report_head(f"Impact · {subject(found)}", finding(found), [answer], badges, tiles)
 
 
 # ---- each link -------------------------------------------------------------------------------------------------------
@@ -152,29 +136,17 @@ def _bars(found: Impact) -> Markup:
 
 def _rows(bins: Sequence[tuple[str, TimeBin | HopBin]], counted: str) -> Markup:
     most = max((each.moved for _, each in bins), default=0.0) or 1.0
-    heads = element("tr", *(element("th", name, scope="col") for name in ("", "mean change", "", counted, "flips")))
     rows = [
-        element(
-            "tr",
-            element("th", name, scope="row"),
-            element("td", f"{each.moved:.2g}" if each.moved else "0"),
-            element(
-                "td",
-                element(
-                    "svg",
-                    element("rect", x="0", y=3, width=percent(each.moved / most), height=12, class_="mean"),
-                    width="100%",
-                    height=18,
-                    aria_hidden="true",
-                ),
-                class_="bar",
-            ),
-            element("td", f"{each.links:,}"),
-            element("td", f"{each.flips:,}", class_="some" if each.flips else None),
+        row(
+            name,
+            f"{each.moved:.2g}" if each.moved else "0",
+            bar(each.moved / most),
+            f"{each.links:,}",
+            cell(f"{each.flips:,}", class_="some" if each.flips else None),
         )
         for name, each in bins
     ]
-    return element("table", element("thead", heads), element("tbody", *rows), class_="bins")
+    return table(("", "mean change", "", counted, "flips"), rows, "bins")
 
 
 # ---- the links -------------------------------------------------------------------------------------------------------
@@ -183,40 +155,26 @@ def _rows(bins: Sequence[tuple[str, TimeBin | HopBin]], counted: str) -> Markup:
 def _table(found: Impact) -> Markup:
     shown = found.moves[:LISTED]
     score = "score" if shown[0].score is not None else "margin"
-    names = (
-        "event",
-        called(found),
-        heading_of_times(found.last),
-        "after",
-        "hops",
-        score,
-        "without",
-        "decision",
-        "verified",
-    )
-    heads = element("tr", *(element("th", name, scope="col") for name in names))
-    table = element("table", element("thead", heads), element("tbody", *(_row(found, each) for each in shown)))
+    heads = ["event", called(found), heading_of_times(found.last), "after", "hops", score, "without", "decision"]
+    made = table([*heads, "verified"], (_row(found, each) for each in shown))
     rest = found.moved_links - len(shown)
     words = "Flips first, then by how far the score moves."
-    words += (
-        f" {count(rest, f'further {called(found)}')} {'is' if rest == 1 else 'are'} in the output of --csv."
-        if rest > 0
-        else ""
-    )
-    return card("links", f"The {called(found)}s", words, element("div", table, class_="scrolled"))
+    if rest > 0:
+        further = f"{count(rest, f'further {called(found)}')} {'is' if rest == 1 else 'are'}"
+        words += f" {further} in the output of --csv."
+    return card("links", f"The {called(found)}s", words, element("div", made, class_="scrolled"))
 
 
 def _row(found: Impact, each: MovedLink) -> Markup:
-    before, after = scores_of(each)
-    cells = (
-        element("td", "–" if each.event is None else str(each.event)),
-        element("th", link(each.src, each.dst), scope="row"),
-        element("td", moment(each.time)),
-        element("td", since_in_words(found, each.since)),
-        element("td", "–" if each.hops is None else str(each.hops)),
-        element("td", before),
-        element("td", after),
-        element("td", each.outcome if each.flips else "stays"),
-        element("td", "–" if each.verified is None else "✓", title=each.verified),
+    return row(
+        "–" if each.event is None else str(each.event),
+        link(each.src, each.dst),
+        moment(each.time),
+        since_in_words(found, each.since),
+        "–" if each.hops is None else str(each.hops),
+        *scores_of(each),
+        each.outcome if each.flips else "stays",
+        cell("–" if each.verified is None else "✓", title=each.verified),
+        heading=1,
+        kind="flip" if each.flips else None,
     )
-    return element("tr", *cells, class_="flip" if each.flips else None)

@@ -11,8 +11,9 @@ from cody.explaining.explanation import Explanation
 from cody.utils.words import count, heading_of_times, moment
 from cody.web.facts import Facts, figure
 from cody.web.file import check_page_file, write_html, write_page
-from cody.web.markup import Markup, element, join, link
+from cody.web.markup import Markup, element, link
 from cody.web.page import document
+from cody.web.parts import card, row, table
 
 
 def write_pages(explanations: Sequence[Explanation], file: Path) -> None:
@@ -32,24 +33,22 @@ def write_pages(explanations: Sequence[Explanation], file: Path) -> None:
 def _list(explanations: Sequence[Explanation], folder: str) -> str:
     """The list, with links."""
     when = heading_of_times(explanations[0].query.time)
-    heads = (element("th", title, scope="col") for title in ("", "event", "link", when, "prediction", "answer"))
     rows = (_row(number, why, folder) for number, why in enumerate(explanations, start=1))
     title = count(len(explanations), "explanation")
-    table = element("table", element("thead", element("tr", *heads)), element("tbody", *rows), class_="explanations")
-    head = element("header", element("h2", title, id="list-title"), element("p", "Each row links to its page."))
-    body = element("main", element("section", head, table, class_="card", aria_labelledby="list-title"))
-    return document(title, join([body]), [], served=False)
+    listed = table(("", "event", "link", when, "prediction", "answer"), rows, "explanations")
+    body = element("main", card("explanations", title, "Each row links to its page.", listed))
+    return document(title, body, [], served=False)
 
 
 def _row(number: int, why: Explanation, folder: str) -> Markup:
     address, facts = f"{quote(folder)}/{number}.html", Facts(why)
     said = figure(why.decision, why.states[0]) or facts.gauge.written(why.original)[0]
-    cells = (
-        element("td", element("a", str(number), href=address)),
-        element("td", "" if why.event is None else str(why.event)),
-        element("th", element("a", link(why.src, why.dst), href=address), scope="row"),
-        element("td", moment(why.query.time)),
-        element("td", f"{facts.outcome(why.original)} ({said})"),
-        element("td", why.sentence),
+    return row(
+        element("a", str(number), href=address),
+        "" if why.event is None else str(why.event),
+        element("a", link(why.src, why.dst), href=address),
+        moment(why.query.time),
+        f"{facts.outcome(why.original)} ({said})",
+        why.sentence,
+        heading=2,
     )
-    return element("tr", *cells)

@@ -25,6 +25,7 @@ from cody.web.live import Live
 from cody.web.markup import Markup, element, join, link, name, percent
 from cody.web.overview import Overview, histogram, overview
 from cody.web.page import LiveControls, data_block, document, page
+from cody.web.parts import cell, row, table
 from cody.web.questions import Address, FieldError, as_question
 from cody.web.sessions import Wanted
 from cody.web.standing import about
@@ -173,10 +174,10 @@ def side_page(live: Live, rows: Sequence[int]) -> str:
     shown = [(case, live.found(case, DEFAULT_SEARCH)) for case in cases]
     waiting = [as_question(case, live.graph) for case, why in shown if why is None]
     heads = ["link", heading_of_times(cases[0].query.time), "score", "without them", "size", "decisive events", "why"]
-    table = _table(heads, (_compared(live, case, why) for case, why in shown), "list compared")
+    listed = _table(heads, (_compared(live, case, why) for case, why in shown), "list compared")
     words = "Each row is one prediction, with the smallest change that was found to flip it."
     status = element("p", "", id="progress", role="status")
-    parts = [_card(f"{count(len(rows), 'prediction')} compared", words, table, status)]
+    parts = [_card(f"{count(len(rows), 'prediction')} compared", words, listed, status)]
     data = data_block({"waiting": [question | {"explainer": DEFAULT_SEARCH} for question in waiting]})
     return _page("CoDy: comparison", live, parts, [data], ["compare.js"])
 
@@ -184,19 +185,16 @@ def side_page(live: Live, rows: Sequence[int]) -> str:
 def _compared(live: Live, case: Scenario, why: Explanation | None) -> Markup:
     graph = live.graph
     named = link(graph.name(case.query.src), graph.name(case.query.dst))
-    first = [
-        element("th", element("a", named, href=address(event=case.event, explainer=DEFAULT_SEARCH)), scope="row"),
-        element("td", moment(case.query.time)),
-    ]
+    first = element("a", named, href=address(event=case.event, explainer=DEFAULT_SEARCH)), moment(case.query.time)
     if why is None:
-        return element("tr", *first, element("td", "is being explained …", colspan=5))
+        return row(*first, cell("is being explained …", colspan=5))
     facts = Facts(why, served=True)
     margins = [why.original, *([why.without] if why.is_counterfactual and why.without is not None else [])]
     was, *now = facts.gauge.written(*margins)
     cells = [f"{was} {facts.outcome(why.original)}", f"{now[0]} {facts.outcome(margins[1])}" if now else "–"]
     size = str(len(why.rows)) if why.is_counterfactual else "none found"
     cells += [size, _decisive(facts) if why.is_counterfactual else ""]
-    return element("tr", *first, *(element("td", cell) for cell in cells), element("td", why.reason or why.sentence))
+    return row(*first, *cells, why.reason or why.sentence)
 
 
 def _decisive(facts: Facts) -> str:
@@ -273,18 +271,16 @@ def _partner(scored: Prediction, called: str, graph: TemporalGraph, now: float) 
     other = scored.dst if scored.src == called else scored.src
     target = address(src=scored.src, dst=scored.dst, time=scored.time)
     node, partner = graph.node(called), graph.node(other)
-    rows = graph.history(node, graph.num_events)
-    met = graph.time[rows[graph.other_end(rows, node) == partner]]
+    events = graph.history(node, graph.num_events)
+    met = graph.time[events[graph.other_end(events, node) == partner]]
     bar = element("rect", x=0, y=3, width=percent(scored.score), height=8, class_="could")
-    return element(
-        "tr",
-        element("th", element("a", name(other), href=target), scope="row"),
-        element(
-            "td", element("svg", bar, width=90, height=14, aria_hidden="true"), f" {scored.score:.2f}", class_="bar"
-        ),
-        element("td", LINK_PREDICTED.outcome(scored.logit)),
-        element("td", f"{len(met):,}"),
-        element("td", f"{earlier(float(met[-1]), now)} before" if len(met) else "never"),
+    drawn = element("svg", bar, width=90, height=14, aria_hidden="true")
+    return row(
+        element("a", name(other), href=target),
+        cell(drawn, f" {scored.score:.2f}", class_="bar"),
+        LINK_PREDICTED.outcome(scored.logit),
+        f"{len(met):,}",
+        f"{earlier(float(met[-1]), now)} before" if len(met) else "never",
     )
 
 
@@ -297,10 +293,10 @@ def node_timeline(graph: TemporalGraph, node: int) -> Markup:
     names = [sanitize(graph.name(partner), 16) for partner in often]
     names += ["others"] if len(set(others.tolist())) > LANES else []
     parts = [element("text", text, x=0, y=LANE * place + 14) for place, text in enumerate(names)]
-    for row, partner, time in zip(rows.tolist(), others.tolist(), times.tolist(), strict=True):
+    for event, partner, time in zip(rows.tolist(), others.tolist(), times.tolist(), strict=True):
         lane = often.index(partner) if partner in often else len(often)
         x = 0.14 + 0.84 * ((time - first) / (last - first) if last > first else 0.5)
-        kind = "from" if int(graph.src[row]) == node else "to"
+        kind = "from" if int(graph.src[event]) == node else "to"
         parts.append(element("circle", cx=percent(x), cy=LANE * lane + 10, r=3.5, class_=kind))
     height = LANE * len(names) + 24
     ends = [
@@ -321,22 +317,20 @@ def _events(listed: Iterable[Prediction | LabelPrediction], *, tick: bool = Fals
 def _event(scored: Prediction | LabelPrediction, *, tick: bool) -> Markup:
     predicted = LINK_PREDICTED.outcome(scored.logit) if isinstance(scored, Prediction) else scored.predicted
     box = element("input", type="checkbox", name="side", value=scored.event, aria_label=f"Compare event {scored.event}")
-    return element(
-        "tr",
-        element("td", box) if tick else None,
-        element("td", str(scored.event)),
-        element("th", element("a", link(scored.src, scored.dst), href=address(event=scored.event)), scope="row"),
-        element("td", moment(scored.time)),
-        element("td", f"{scored.score:.2f}"),
-        element("td", sanitize(predicted, 24), element("b", " (wrong)") if scored.right is False else None),
+    return row(
+        *[box] * tick,
+        str(scored.event),
+        element("a", link(scored.src, scored.dst), href=address(event=scored.event)),
+        moment(scored.time),
+        f"{scored.score:.2f}",
+        cell(sanitize(predicted, 24), element("b", " (wrong)") if scored.right is False else None),
+        heading=1 + tick,
     )
 
 
 def _table(heads: Sequence[str], rows: Iterable[Markup], kind: str = "list") -> Markup:
-    head = element("tr", *(element("th", title, scope="col") for title in heads))
-    made = element("table", element("thead", head), element("tbody", *rows), class_=kind)
     region = {"tabindex": 0, "role": "region", "aria-label": "Table"}
-    return element("div", made, class_="scroll", **region)
+    return element("div", table(heads, rows, kind), class_="scroll", **region)
 
 
 def _search_bar(

@@ -20,8 +20,9 @@ from cody.web.charts import alternatives, landscape, progress, steps
 from cody.web.facts import AGAINST, FOR, REMOVED, UNKNOWN, Facts, NamedChange
 from cody.web.gauge import MarginGauge
 from cody.web.head import bar, head, title, what_next
-from cody.web.markup import Markup, element, join
+from cody.web.markup import Child, Markup, element, join
 from cody.web.network import network
+from cody.web.parts import card
 from cody.web.stability import stability_table
 from cody.web.standing import WIDEST, about, as_plain, before_and_after, words_of
 from cody.web.table import table
@@ -105,6 +106,11 @@ def document(title: str, body: Markup, codes: Sequence[str], *, served: bool, st
     return f"<!doctype html>\n{element('html', head, element('body', body, code), lang='en')}\n"
 
 
+def report_page(title: str, *parts: Child) -> str:
+    """A report as a self-contained HTML file, without scripts."""
+    return document(title, element("main", *parts, class_="impact"), [], served=False, styles=["impact.css"])
+
+
 def frame(why: Explanation, table_: str) -> str:
     """The page for a notebook: in a frame of its own, so that neither changes the other; below it a plain table."""
     inside = html.escape(page(why))
@@ -141,16 +147,16 @@ def content(facts: Facts, opened: NamedChange, model: LiveControls | None = None
     if facts.why.candidates:
         drawing = element("div", network(facts), element("div", _controls(axes), picture), class_="drawing")
         parts += [
-            _section("timeline", _timeline_title(facts), _timeline_words(facts), drawing, _legend(facts)),
+            card("timeline", _timeline_title(facts), _timeline_words(facts), drawing, _legend(facts)),
             *_behind(facts, opened),
             *_alternatives(facts),
             *_survives(facts),
-            _section("all", f"All {facts.past}", _table_words(facts), _filter(), _scrolled(facts, chosen)),
+            card("all", f"All {facts.past}", _table_words(facts), _filter(), _scrolled(facts, chosen)),
         ]
     else:
         parts += _behind(facts, opened)
     parts += _shares(facts)
-    search = _section("search", "Evaluated sets", _search_words(facts), tried, progress(facts))
+    search = card("search", "Evaluated sets", _search_words(facts), tried, progress(facts))
     parts.append(_how(facts, [*_steps(facts), search] if facts.why.candidates else []))
     tip = element("div", "", id="tip", role="tooltip", hidden=True)
     return element("main", *parts, tip), Drawn(axes, dots)
@@ -161,23 +167,23 @@ def _shares(facts: Facts) -> Iterator[Markup]:
     why = facts.why
     if why.shares is not None:
         heading = f"What each {facts.event} adds" if why.shares.adds_up else "Attention"
-        yield _section("shares", heading, waterfall_title(why).removesuffix(":"), waterfall_chart(why))
+        yield card("shares", heading, waterfall_title(why).removesuffix(":"), waterfall_chart(why))
 
 
 def _steps(facts: Facts) -> Iterator[Markup]:
     if facts.why.rows:
-        yield _section("steps", _steps_title(facts), _steps_words(facts), steps(facts))
+        yield card("steps", _steps_title(facts), _steps_words(facts), steps(facts))
 
 
 def _alternatives(facts: Facts) -> Iterator[Markup]:
     if sum(bool(state.change) for state in facts.states) > 1:
-        yield _section("ways", "Counterfactuals", _ways_words(facts), alternatives(facts))
+        yield card("ways", "Counterfactuals", _ways_words(facts), alternatives(facts))
 
 
 def _survives(facts: Facts) -> Iterator[Markup]:
     """In which other models the answer holds, and whether it does under noise, where that was tested."""
     if facts.why.elsewhere:
-        yield _section("survives", "What it survives", facts.why.stability, stability_table(facts))
+        yield card("survives", "What it survives", facts.why.stability, stability_table(facts))
 
 
 def _how(facts: Facts, charts: Sequence[Markup]) -> Markup:
@@ -189,8 +195,8 @@ def _how(facts: Facts, charts: Sequence[Markup]) -> Markup:
         "details",
         element("summary", "How it was found, and how certain it is"),
         element("div", *charts, class_="two") if charts else None,
-        _section("trust", "How certain is this?", "", words),
-        _section("settings", "Model, data and settings", "", _settings(facts)),
+        card("trust", "How certain is this?", "", words),
+        card("settings", "Model, data and settings", "", _settings(facts)),
         class_="how",
         open=not charts,
     )
@@ -200,12 +206,7 @@ def _behind(facts: Facts, opened: NamedChange) -> Iterator[Markup]:
     """What lies behind the decision, before and after; nothing where the score says it all."""
     words = words_of(facts.why.decision)
     if words is not None:
-        yield _section("behind", words.title, words.sentence, before_and_after(facts, opened.change, opened.name))
-
-
-def _section(key: str, title: str, words: Markup | str, *parts: Markup) -> Markup:
-    head = element("header", element("h2", title, id=f"{key}-title"), element("p", words) if words else None)
-    return element("section", head, *parts, class_=f"card part-{key}", aria_labelledby=f"{key}-title")
+        yield card("behind", words.title, words.sentence, before_and_after(facts, opened.change, opened.name))
 
 
 def _timeline_title(facts: Facts) -> str:

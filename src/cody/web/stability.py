@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from cody.models.margins import flips
 from cody.utils.words import sanitize
 from cody.web.facts import Facts
-from cody.web.markup import Markup, element
+from cody.web.markup import Markup
+from cody.web.parts import cell, row, table
 
 WIDEST = 40  # letters of a name
 
@@ -15,13 +16,7 @@ WIDEST = 40  # letters of a name
 def stability_table(facts: Facts) -> Markup:
     """One row for the model itself, and one for each other that was tested: its score before and after, who flips."""
     heads = ["", f"{facts.gauge.word} before", "after", "the answer", *["alternatives that flip it"] * _several(facts)]
-    return element(
-        "table",
-        element("caption", "What other models decide", class_="hidden-text"),
-        element("thead", element("tr", *(element("th", head, scope="col") for head in heads))),
-        element("tbody", *_rows(facts)),
-        class_="elsewhere",
-    )
+    return table(heads, _rows(facts), "elsewhere", caption="What other models decide")
 
 
 def _several(facts: Facts) -> bool:
@@ -42,11 +37,6 @@ def _row(facts: Facts, name: str, original: float, without: Sequence[float]) -> 
     holding = [flips(original, margin) for margin in without]
     flipping = [str(number) for number, holds in enumerate(holding) if holds and number]
     verdict = ("flips it" if holding[0] else "does not flip it") if agrees else "decides differently from the start"
-    others = [element("td", ", ".join(flipping) if agrees and flipping else "–")] if _several(facts) else []
-    return element(
-        "tr",
-        element("th", name, scope="row"),
-        *(element("td", facts.gauge.in_full(margin)) for margin in (original, without[0])),
-        element("td", verdict, class_="turned" if agrees and holding[0] else "same"),
-        *others,
-    )
+    others = [", ".join(flipping) if agrees and flipping else "–"] if _several(facts) else []
+    scores = (facts.gauge.in_full(margin) for margin in (original, without[0]))
+    return row(name, *scores, cell(verdict, class_="turned" if agrees and holding[0] else "same"), *others)

@@ -19,6 +19,7 @@ from cody.web.facts import decision_options
 from cody.web.file import SURVEY_TITLE
 from cody.web.markup import Child, Markup, element, join, link
 from cody.web.page import data_block, document, save_buttons
+from cody.web.parts import card, report_head, row, table, tile
 from cody.web.survey_charts import (
     ChosenPredictions,
     between,
@@ -112,9 +113,7 @@ def _called(survey: Survey) -> str:
 
 
 def _section(key: str, title: str, words: str, *parts: Child, saved: bool = True) -> Markup:
-    save = save_buttons(title) if saved else None
-    head = element("header", element("h2", title, id=f"{key}-title"), element("p", words), save)
-    return element("section", head, *parts, class_=f"card part-{key}", aria_labelledby=f"{key}-title")
+    return card(key, title, words, *parts, aside=save_buttons(title) if saved else None)
 
 
 def _side_by_side(panels: Sequence[Panel], draw: Callable[[Panel], Child]) -> Markup:
@@ -146,30 +145,17 @@ def _head(surveys: Sequence[Survey], panels: Sequence[Panel], comparison: ModelC
         badges.append(f"allowed: {', '.join(surveys[0].allowed)}")
     badges += [surveys[0].protected.rstrip(".")] if surveys[0].protected else []
     badges += [f"times: {zone_name()}"] if any(is_date(each.time) for each in panels[0].part.predictions) else []
-    words = element(
-        "div",
-        element("p", f"Survey · {sanitize(surveys[0].data, 40)} · {names}", class_="occasion"),
-        element("h1", _headline(panels[0]) if comparison is None else _agreement(comparison)),
-        element("p", _finding(panels[0]) if comparison is None else _reasons(comparison), class_="answer"),
-        element("ul", *(element("li", text) for text in badges), class_="badges"),
-        class_="words",
-    )
-    tiles = (
-        element(
-            "li",
-            element("b", percent_words(panel.part.fragility[0].share.value)),
-            element(
-                "span", panel.title, element("small", f"flip with one {panel.survey.edit_name}: {_hanging(panel)}")
-            ),
-        )
-        for panel in panels
-    )
-    return element("header", words, element("ul", *tiles, class_="tiles"), class_="head card")
+    finding: Child = _headline(panels[0]) if comparison is None else _agreement(comparison)
+    answer = _finding(panels[0]) if comparison is None else _reasons(comparison)
+    occasion = f"Survey · {sanitize(surveys[0].data, 40)} · {names}"
+    return report_head(occasion, finding, [answer], badges, map(_tile, panels))
 
 
-def _hanging(panel: Panel) -> str:
-    one = len(panel.numbers(lambda each: len(each.events) == 1))
-    return f"{one} of {panel.part.links:,} ({between(panel.part.fragility[0].share)})"
+def _tile(panel: Panel) -> Markup:
+    """How many predictions depend on a single edit."""
+    one, share = len(panel.numbers(lambda each: len(each.events) == 1)), panel.part.fragility[0].share
+    counted = f"{one} of {panel.part.links:,} ({between(share)})"
+    return tile(percent_words(share.value), panel.title, f"flip with one {panel.survey.edit_name}: {counted}")
 
 
 def _agreement(found: ModelComparison) -> str:
@@ -354,23 +340,16 @@ def _survival(panels: Sequence[Panel]) -> Markup | None:
 def _survival_table(panel: Panel) -> Markup:
     if not panel.part.survival:
         return element("p", "No counterfactual was found for any of these predictions.", class_="note")
-    heads = element("tr", *(element("th", head, scope="col") for head in ("", "tested", "holds")))
     rows = (
-        element(
-            "tr",
-            element("th", sanitize(each.what, 40), scope="row"),
-            element("td", f"{each.tested:,}"),
-            element("td", *_with_interval(each.holds)),
-        )
-        for each in panel.part.survival
+        row(sanitize(each.what, 40), f"{each.tested:,}", _with_interval(each.holds)) for each in panel.part.survival
     )
-    return element("table", element("thead", heads), element("tbody", *rows), class_="elsewhere")
+    return table(("", "tested", "holds"), rows, "elsewhere")
 
 
-def _with_interval(share: Share | None) -> tuple[Child, ...]:
+def _with_interval(share: Share | None) -> Child:
     if share is None:
-        return ("–",)
-    return element("b", percent_words(share.value)), element("small", f" ({between(share)})")
+        return "–"
+    return join([element("b", percent_words(share.value)), element("small", f" ({between(share)})")])
 
 
 def _who(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
