@@ -2,8 +2,9 @@
 
 python bench/scale.py FOLDER --sizes 100000,1000000,10000000 [--preset compact] [--json]
 
-Each size goes through four steps: its events are written as Parquet, imported (`cody data import`), the table is built
-(`cody predict` of one event), and late links are explained. A step that is done is not repeated: what it measured
+Each size goes through five steps: its events are written as Parquet, imported (`cody data import`), the table is built
+(`cody predict` of one event), a network is trained on a few batches in the middle of an epoch, with the memory of all
+events before them, and late links are explained. A step that is done is not repeated: what it measured
 stands in FOLDER, so a run that is stopped resumes there, also within a table. The links of all sizes are explained in
 turn at the end, twice each; the second time counts, in processor time, of which the ratios matter. By default their
 candidates are the latest events around (`--near events`, the paper's); with `--near ends`, those that `cody explain`
@@ -18,6 +19,7 @@ import os
 import subprocess
 import sys
 import time
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +33,17 @@ from cody.explaining.pipeline import explain
 from cody.graph import Query, TemporalGraph
 from cody.graph.neighbourhood import Near, ends_first, events_on_paths
 from cody.models.contract import Model
+from cody.models.sizes import PRESETS
 from cody.train.checkpoint import Checkpoint, save_model
+from cody.train.tgn import TGN
+from cody.train.training import new_network, new_optimizer, run_epoch
 from engine import EVALUATIONS, OUT_OF_REACH, late_links, random_network
 
 DEGREE = 60  # events of a node, in the mean: tgbl-coin has 72, tgbl-comment 88
 WRITTEN_AT_ONCE = 5_000_000  # events
 LOOK_EVERY = 0.05  # seconds
 SIZE = 64  # candidates
+TRAINED = 100  # batches
 
 
 def write_events(file: Path, events: int) -> None:
@@ -59,9 +65,9 @@ def write_events(file: Path, events: int) -> None:
 
 
 def measured(words: list[str]) -> dict[str, float]:
-    """What a command takes: seconds, processor seconds, and its own memory and mapped pages at most, in MiB."""
+    """What a Python program takes: seconds, processor seconds, and its own memory and mapped pages at most, in MiB."""
     started, most = time.perf_counter(), {"RssAnon": 0, "RssFile": 0}
-    with subprocess.Popen([sys.executable, "-m", "cody", *words], stdout=subprocess.DEVNULL) as process:
+    with subprocess.Popen([sys.executable, *words], stdout=subprocess.DEVNULL) as process:
         seconds = 0.0
         while process.poll() is None:
             try:
@@ -74,7 +80,7 @@ def measured(words: list[str]) -> dict[str, float]:
                 pass  # it ends right now
             time.sleep(LOOK_EVERY)
     if process.returncode:
-        raise SystemExit(f"cody {' '.join(words)} ended with exit code {process.returncode}")
+        raise SystemExit(f"python {' '.join(words)} ended with exit code {process.returncode}")
     return {
         "s": time.perf_counter() - started,
         "cpu_s": seconds,
@@ -117,7 +123,8 @@ class Subject:
         if "import" not in self.found:
             say(f"{self.events:,} events are written and imported")
             write_events(parquet, self.events)
-            self.note("import", measured(["data", "import", str(parquet), "--out", str(self.folder / "graph")]))
+            command = ["-m", "cody", "data", "import", str(parquet), "--out", str(self.folder / "graph")]
+            self.note("import", measured(command))
             parquet.unlink()
         os.environ["XDG_CACHE_HOME"] = str(self.cache)
         graph = self.graph
@@ -129,10 +136,15 @@ class Subject:
             self.note("build", measured(self.command("predict", [graph.num_events - 1])))
             self.note("table_gb", self.table.stat().st_size / 1e9)
             self.note("kind", self.table.suffix[1:])
+        if "train" not in self.found:
+            say(f"{self.events:,} events: {TRAINED} batches of an epoch")
+            rates = self.folder / "rates.json"
+            measurements = measured([__file__, str(self.folder), "--train", self.preset])
+            self.note("train", measurements | json.loads(rates.read_text()))
 
     def command(self, name: str, rows: list[int]) -> list[str]:
         return [
-            *(name, "--data", str(self.folder / "graph"), "--model", str(self.model_folder)),
+            *("-m", "cody", name, "--data", str(self.folder / "graph"), "--model", str(self.model_folder)),
             *("--events", ",".join(map(str, rows))),
         ]
 
@@ -140,6 +152,20 @@ class Subject:
         os.environ["XDG_CACHE_HOME"] = str(self.cache)
         graph = self.graph
         return load_model(self.model_folder, graph), graph
+
+
+def train_a_little(folder: Path, preset: str) -> None:
+    """Train on some batches in the middle of the first epoch; write how many events a processor second takes."""
+    graph = open_graph(folder / "graph")
+    network = new_network(TGN, graph, PRESETS[preset], seed=0)
+    middle = graph.num_events // 2 // network.sizes.batch
+    steps = run_epoch(network, new_optimizer(network, 3e-4), graph, seed=0, epoch=1, begin=middle)
+    marks = [time.process_time()]
+    for _ in islice(steps, TRAINED):
+        marks.append(time.process_time())
+    events = np.array([middle, len(marks) - 2]) * network.sizes.batch
+    fed, trained = events / [marks[1] - marks[0], marks[-1] - marks[1]]
+    (folder / "rates.json").write_text(json.dumps({"fed_per_s": fed, "trained_per_s": trained}))
 
 
 NEAR = {"events": events_on_paths, "ends": ends_first}  # as `cody explain --near` calls them
@@ -174,15 +200,18 @@ def timed(model: Model, graph: TemporalGraph, query: Query, near: Near = events_
 def as_text(subjects: list[Subject]) -> str:
     base = float(np.mean(subjects[0].found["explained_s"]))
     lines = [
-        "| events | import | its memory | table | built | its memory | an explanation | median | its memory |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| events | import | its memory | table | built | its memory | train | its memory "
+        "| an explanation | median | its memory |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for subject in subjects:
         found = subject.found
-        read, build, process, seconds = found["import"], found["build"], found["process"], found["explained_s"]
+        read, build, train, process = (found[step] for step in ("import", "build", "train", "process"))
+        seconds = found["explained_s"]
         lines.append(
             f"| {subject.events:,} | {read['s']:.0f} s ({read['cpu_s']:.0f} s) | {read['own_mib']:,.0f} MiB "
             f"| {found['table_gb']:.2f} GB ({found['kind']}) | {build['cpu_s']:,.0f} s | {build['own_mib']:,.0f} MiB "
+            f"| {train['trained_per_s']:,.0f} events/s | {train['own_mib']:,.0f} MiB "
             f"| {np.mean(seconds):.3f} s, {np.mean(seconds) / base:.2f}× "
             f"| {np.median(seconds):.3f} s, {np.median(seconds) / np.median(subjects[0].found['explained_s']):.2f}× "
             f"| {process['own_mib']:,.0f} MiB |"
@@ -202,7 +231,11 @@ def main() -> None:
     parser.add_argument("--links", type=int, default=20, help="links to explain of each size")
     parser.add_argument("--near", choices=list(NEAR), default="events", help="which events are candidates")
     parser.add_argument("--json", action="store_true", help="print one JSON document, and nothing else")
+    parser.add_argument("--train", metavar="PRESET", help=argparse.SUPPRESS)  # what its own process does
     given = parser.parse_args()
+    if given.train:
+        train_a_little(given.folder, given.train)
+        return
     subjects = [Subject(given.folder, int(size), given.preset) for size in given.sizes.split(",")]
     for subject in subjects:
         subject.prepare()

@@ -90,7 +90,8 @@ def main() -> None:
     for kind, architecture in ARCHITECTURES.items():
         network = new_network(architecture, graph, PRESETS[arguments.preset], seed=0).eval()
         streams[network] = network.stream(graph)
-        size, middle = network.sizes.batch, graph.num_events // 2
+        size = network.sizes.batch
+        middle = graph.num_events // 2 // size * size
         streams[network].advance(middle)
         seconds, losses = {"plain": [], "ours": []}, {"plain": [], "ours": []}
         for _ in range(arguments.batches + 1):  # the first one is a warm-up

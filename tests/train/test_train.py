@@ -1,9 +1,11 @@
 import json
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
+from whole_stream import WholeStream
 
 from cody.baselines import ScorerSettings as ExplainerSettings
 from cody.baselines import train_explainer
@@ -52,6 +54,35 @@ def test_what_training_computes_is_what_replay_answers(kind, layers, edge_featur
         expected = [model.logits(query, [frozenset()])[0]]
         expected.append(model.logits(query._replace(dst=int(others[place])), [frozenset()])[0])
         np.testing.assert_allclose(logits[place], expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(("edge_features", "node_features"), [(0, 0), (3, 2)])
+def test_a_stream_that_keeps_only_the_latest_versions_trains_like_one_that_has_all(edge_features, node_features):
+    rng = np.random.default_rng(edge_features)
+    graph = random_graph(rng, nodes=30, events=300, edge_features=edge_features, node_features=node_features)
+    weights, losses = [], []
+    for whole in (False, True):
+        network = new_network(TGN, graph, SMALL, seed=0)
+        if whole:
+            network.stream = partial(WholeStream, network)
+        network.encode.frequency.requires_grad_(False)  # a step of it moves phases at random
+        optimizer = torch.optim.SGD([each for each in network.parameters() if each.requires_grad], lr=0.3)
+        losses.append([step.loss for epoch in (1, 2) for step in run_epoch(network, optimizer, graph, 0, epoch)])
+        weights.append({name: weight.detach() for name, weight in network.named_parameters()})
+    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
+    fresh = new_network(TGN, graph, SMALL, seed=0).memory.weight_ih
+    assert (weights[0]["memory.weight_ih"] - fresh).abs().max() > 1e-3
+    for name, weight in weights[0].items():
+        torch.testing.assert_close(weight, weights[1][name], atol=1e-5, rtol=0)
+
+
+def test_a_stream_refuses_rows_of_another_batch():
+    graph = random_graph(np.random.default_rng(0), events=100)
+    stream = new_network(TGN, graph, SMALL, seed=0).stream(graph)
+    stream.advance(40)
+    for row in (20, 60):
+        with pytest.raises(AssertionError, match=f"rows {row} to {row} are not of the batch at row 32"):
+            stream.inputs(np.array([0]), np.array([row]))
 
 
 def test_the_memory_learns():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -188,10 +189,13 @@ def score_in_batches(
         score: Scores some of the rows, given the inputs of their nodes.
     """
     network.eval()
-    stream, size = network.stream(graph), network.sizes.batch
+    stream = network.stream(graph)
+    begins = np.flatnonzero(np.diff(rows // network.sizes.batch, prepend=-1))  # of the rows of each batch
+    parts = []
     with torch.no_grad():
-        stream.advance(int(rows[-1]))
-        parts = [score(stream, slice(start, start + size)).double() for start in range(0, len(rows), size)]
+        for first, stop in pairwise([*begins.tolist(), len(rows)]):
+            stream.advance(int(rows[first]))
+            parts.append(score(stream, slice(first, stop)).double())
     scores: FloatArray = torch.cat(parts).numpy()
     return scores
 

@@ -4,8 +4,9 @@ Reference: Rossi et al., "Temporal graph networks for deep learning on dynamic g
 identity messages, the last message of a batch counts, a GRU writes the memory.
 
 An event gives each of its nodes a new version of its memory, computed from the versions at the start of the event's
-batch. So the memory of a node before row i is simply the version written by its last event before row i. All versions
-are in one table, indexed like `TemporalGraph.incidence`.
+batch. So the memory of a node before row i is simply the version written by its last event before row i. Training goes
+through the log once, so of each node it keeps the latest version and what that was computed from: what it takes does
+not grow with the number of events.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cody.graph import IntArray, TemporalGraph
+from cody.engine.versions import ends_of, index_of, latest_event
+from cody.graph import FloatArray, IntArray, TemporalGraph
 from cody.models.labels import LabelTask
 from cody.models.sizes import Sizes, node_inputs
 from cody.train.layers import AttentionStack
@@ -47,70 +49,67 @@ class TGN(AttentionStack):
         return MemoryStream(self, graph)
 
 
-class VersionSources:
-    """The versions each version is computed from; positions are those of `graph.incidence`, -1: no version yet."""
-
-    def __init__(self, graph: TemporalGraph, batch: int) -> None:
-        row = graph.incidence
-        node = np.repeat(np.arange(graph.num_nodes), np.diff(graph.offsets))
-        other = graph.other_end(row, node)
-        start = row // batch * batch
-        self.row = row  # [S] the event that writes the version
-        self.own = latest_version(graph, node, start)  # [S]
-        self.other = latest_version(graph, other, start)  # [S]
-        last_update = np.where(self.own >= 0, graph.time[row[self.own]], 0.0)
-        self.elapsed = (graph.time[row] - last_update).astype(np.float32)  # [S]
-
-
-def latest_version(graph: TemporalGraph, nodes: IntArray, before: IntArray | int) -> IntArray:
-    """Position of the version that each node has before row `before`; -1 where it has none. [n] → [n]"""
-    ends = graph.ends(nodes, before)
-    return np.where(ends > graph.offsets[nodes], ends - 1, -1)
-
-
 class MemoryStream:
-    """The table of memory versions, filled as events happen, and the layer-0 inputs read from it."""
+    """The memory of all nodes at the start of a batch of the grid, and the layer-0 inputs of queries in that batch."""
 
     def __init__(self, network: TGN, graph: TemporalGraph) -> None:
         self.network = network
         self.graph = graph
-        self.lineage = VersionSources(graph, network.sizes.batch)
         features = node_inputs(graph, network.sizes)
         self.features = None if features is None else torch.from_numpy(features)
-        # The last row stays zero: position -1 is the memory of a node before its first event.
-        self.versions = torch.zeros(len(graph.incidence) + 1, network.sizes.dimension)
-        self.order = np.argsort(self.lineage.row, kind="stable")  # positions by event row
-        self.ordered_rows = self.lineage.row[self.order]
-        self.written = 0  # rows whose versions are in the table
+        nodes, dimension = graph.num_nodes, network.sizes.dimension
+        self.line = 0  # the row at which the batch starts
+        self.memory = torch.zeros(nodes, dimension)  # the latest versions before it; zero before the first event
+        self.parents = torch.zeros(nodes, 2, dimension)  # its own version and the other node's they were computed from
+        self.row = np.full(nodes, -1)  # the events that wrote them
+        self.elapsed = np.zeros(nodes, dtype=np.float32)  # seconds that these came after their parents
 
     def inputs(self, nodes: IntArray, before: IntArray) -> Tensor:
         """[m], [m] → [m, d]. Versions are recomputed from the previous ones, so that gradients reach the GRU.
 
         If the GRU is not to learn, none pass through it either, to the encoding of times.
         """
-        position, index = np.unique(latest_version(self.graph, nodes, before), return_inverse=True)
-        first = int(position[0] == -1)
+        if len(before) and not self.line <= before.min() <= before.max() <= self.line + self.network.sizes.batch:
+            raise AssertionError(f"rows {before.min()} to {before.max()} are not of the batch at row {self.line}")
+        rows = latest_event(self.graph, nodes, before)
+        written = np.where(rows >= 0, index_of(self.graph, rows, nodes), -1)
+        _, first, index = np.unique(written, return_index=True, return_inverse=True)
+        known = first[rows[first] >= 0]
         with torch.set_grad_enabled(torch.is_grad_enabled() and self.network.memory.weight_ih.requires_grad):
-            memory = self._version(position[first:])
-        if first:
+            memory = self._versions(rows[known], nodes[known])
+        if len(known) < len(first):
             memory = torch.cat([memory.new_zeros(1, memory.shape[1]), memory])
         inputs = nn.functional.embedding(torch.from_numpy(index), memory)
         return inputs if self.features is None else inputs + self.features[torch.from_numpy(nodes)]
 
+    @torch.no_grad()
     def advance(self, stop: int) -> None:
-        """Write the versions of all rows before `stop`, batch by batch."""
-        batch = self.network.sizes.batch
-        with torch.no_grad():
-            while self.written < stop:
-                end = min(stop, (self.written // batch + 1) * batch)
-                first, last = np.searchsorted(self.ordered_rows, [self.written, end])
-                position = self.order[first:last]
-                self.versions[torch.from_numpy(position)] = self._version(position)
-                self.written = end
+        """Let all batches before row `stop` happen."""
+        size = self.network.sizes.batch
+        for line in range(self.line, stop // size * size, size):
+            rows = np.repeat(np.arange(line, line + size), 2)
+            nodes, other = ends_of(self.graph, rows)
+            last = len(nodes) - 1 - np.unique(nodes[::-1], return_index=True)[1]  # a node keeps its last version
+            rows, nodes, other = rows[last], nodes[last], other[last]
+            elapsed = self._elapsed(rows, nodes)
+            parents = torch.stack([self.memory[nodes], self.memory[other]], dim=1)
+            self.memory[nodes] = self._remember(rows, parents, elapsed)
+            self.parents[nodes], self.row[nodes], self.elapsed[nodes] = parents, rows, elapsed
+            self.line = line + size
 
-    def _version(self, position: IntArray) -> Tensor:
-        lineage, graph = self.lineage, self.graph
-        own = self.versions[torch.from_numpy(lineage.own[position])]
-        other = self.versions[torch.from_numpy(lineage.other[position])]
-        edge = None if graph.features is None else torch.from_numpy(graph.features[lineage.row[position]])
-        return self.network.remember(own, other, edge, torch.from_numpy(lineage.elapsed[position]))
+    def _versions(self, rows: IntArray, nodes: IntArray) -> Tensor:
+        """The versions that events wrote: of this batch, or the latest of their nodes. [n], [n] → [n, d]"""
+        is_earlier = rows < self.line
+        parents = torch.stack([self.memory[nodes], self.memory[self.graph.other_end(rows, nodes)]], dim=1)
+        parents = torch.where(torch.from_numpy(is_earlier)[:, None, None], self.parents[nodes], parents)
+        return self._remember(rows, parents, np.where(is_earlier, self.elapsed[nodes], self._elapsed(rows, nodes)))
+
+    def _elapsed(self, rows: IntArray, nodes: IntArray) -> FloatArray:
+        """Seconds from the latest versions of nodes to events of this batch. [n], [n] → [n]"""
+        before, time = self.row[nodes], self.graph.time
+        elapsed: FloatArray = (time[rows] - np.where(before >= 0, time[before], 0.0)).astype(np.float32)
+        return elapsed
+
+    def _remember(self, rows: IntArray, parents: Tensor, elapsed: FloatArray) -> Tensor:
+        edge = None if self.graph.features is None else torch.from_numpy(self.graph.features[rows])
+        return self.network.remember(parents[:, 0], parents[:, 1], edge, torch.from_numpy(elapsed))

@@ -241,15 +241,20 @@ def run_epoch(
     seed: int,
     epoch: int,
     batch_loss: BatchLoss | None = None,
+    *,
+    begin: int = 0,
 ) -> Iterator[TrainingProgress]:
-    """One pass over the training events, in order, grid batch by grid batch; by default, on links."""
+    """One pass over the training events, in order, grid batch by grid batch; by default, on links.
+
+    Nothing is learned from the batches before `begin`; their events only happen.
+    """
     network.train()
     size = network.sizes.batch
     loss_of = link_loss(network, graph, seed, epoch) if batch_loss is None else batch_loss
     stream = network.stream(graph)
     batches = -(-graph.num_events // size)
     total = 0.0
-    for batch in range(batches):
+    for batch in range(begin, batches):
         rows = np.arange(batch * size, min((batch + 1) * size, graph.num_events))
         stream.advance(int(rows[0]))
         with torch.random.fork_rng(devices=[]):  # dropout draws from torch's global generator, which is the user's
@@ -265,7 +270,7 @@ def run_epoch(
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             total += loss.item()
-        yield TrainingProgress(epoch, batch + 1, batches, total / (batch + 1))
+        yield TrainingProgress(epoch, batch + 1, batches, total / (batch + 1 - begin))
 
 
 class TrainingState:
