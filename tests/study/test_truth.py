@@ -10,7 +10,8 @@ from cody.errors import CallError
 from cody.graph import TemporalGraph
 from cody.models.oracles import ORACLES
 from cody.study.explainers import explainer
-from cody.study.truth import exact, first_rank, mean_of, precision, recall
+from cody.study.shares import mean
+from cody.study.truth import exact, first_rank, precision, recall
 
 GRAPH = TemporalGraph.from_arrays(src=[0] * 8, dst=[1] * 8, time=np.arange(8.0))
 JOINT = PlantedCauses("joint", GRAPH, {7: (frozenset({1, 2}),)})  # both are needed
@@ -64,7 +65,7 @@ def test_an_explanation_itself_can_be_scored():
 
 
 def test_the_interval_of_a_mean_holds_it_and_narrows_with_more_links():
-    few, many = mean_of([0, 1] * 10), mean_of([0, 1] * 1000)
+    few, many = mean([0, 1] * 10), mean([0, 1] * 1000)
     assert few.low < few.value == many.value == 0.5 < few.high
     assert many.high - many.low < (few.high - few.low) / 5
     assert many.high - many.low == pytest.approx(2 * 1.96 * 0.5 / np.sqrt(2000), rel=0.1)

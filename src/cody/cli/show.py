@@ -403,27 +403,16 @@ def advice(steps: Iterable[NextStep]) -> TextTable:
 
 def others(why: Explanation) -> TextTable:
     """The alternatives, each with the prediction then."""
-    rows = _edits(alternatives := alternatives_table(why))
-    for line in alternatives.lines:
-        rows.add_row(*line[:-1], _green(line.predicted))
-    return rows
+    headings, lines = alternatives_table(why)
+    return AnswerTable(headings, [line._replace(predicted=_green(line.predicted)) for line in lines]).as_text()
 
 
 def answer(why: Explanation) -> TextTable:
     """The edits of the answer, one after the other, with the prediction then."""
-    rows = _edits(edits := answer_table(why))
-    for line in edits.lines:
-        changed = line.predicted not in ("–", why.decision.cell(why.original))
-        rows.add_row(*line[:-1], _green(line.predicted, changed))
-    return rows
-
-
-def _edits(shown: AnswerTable) -> TextTable:
-    """The head of a table of edits."""
-    edit, link, when, before, logit, score, predicted = shown.headings
-    # Rather long names on two lines than every date, but rather a period on two lines than every row.
-    whole = [3, 6] if any(" to " in line.when for line in shown.lines) else [2, 3, 6]
-    return TextTable(f"#{edit}", link, when, before, f"#{logit}", f"#{score}", predicted, whole=whole)
+    headings, lines = answer_table(why)
+    usual = "–", why.decision.cell(why.original)
+    shown = [line._replace(predicted=_green(line.predicted, line.predicted not in usual)) for line in lines]
+    return AnswerTable(headings, shown).as_text()
 
 
 def demo(result: Demo, page: Path | None) -> Iterable[ShownPart]:

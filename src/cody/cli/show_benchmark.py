@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
+from msgspec.structs import astuple
+
 from cody.cli.show import Prose, ShownPart
 from cody.study.benchmark import ALL, BenchmarkRow
 from cody.study.disturbances import DISTURBANCES
-from cody.study.truth import Mean
+from cody.study.shares import Share
 from cody.utils.tables import TextTable
 
 MISSING = "–"
@@ -21,7 +23,7 @@ class BenchmarkColumn(NamedTuple):
     """A figure of the table."""
 
     name: str
-    value: Callable[[BenchmarkRow], Mean | None]
+    value: Callable[[BenchmarkRow], Share | None]
     meaning: str
     digits: int = 2
 
@@ -101,7 +103,7 @@ def _kind(row: BenchmarkRow) -> str:
     return "factual" if row.factual else "counterfactual"
 
 
-def _number(mean: Mean | None, digits: int) -> str:
+def _number(mean: Share | None, digits: int) -> str:
     return MISSING if mean is None else f"{mean.value:,.{digits}f}"
 
 
@@ -131,8 +133,8 @@ def benchmark_csv(rows: Sequence[BenchmarkRow]) -> str:
     names = [name for column in columns for name in (column.name, f"{column.name} low", f"{column.name} high")]
     writer.writerow(["log", "model", "explainer", "answers", "links", *names])
     for row in rows:
-        means = [column.value(row) or (None, None, None) for column in columns]
-        figures = [number for mean in means for number in mean]
+        means = [column.value(row) for column in columns]
+        figures = [part for mean in means for part in ((None,) * 3 if mean is None else astuple(mean))]
         writer.writerow([row.log, row.model, row.explainer, _kind(row), row.links, *figures])
     return out.getvalue()
 
@@ -142,7 +144,7 @@ def _known_columns(rows: Sequence[BenchmarkRow]) -> list[BenchmarkColumn]:
     return [column for column in columns if any(column.value(row) is not None for row in rows)]
 
 
-def _with_interval(mean: Mean | None, digits: int) -> str:
+def _with_interval(mean: Share | None, digits: int) -> str:
     if mean is None:
         return MISSING
     return f"{mean.value:,.{digits}f} [{mean.low:,.{digits}f}, {mean.high:,.{digits}f}]"

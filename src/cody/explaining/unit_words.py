@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from cody.models.decision import State
-from cody.utils.words import ago, count, earlier, is_date, moment
+from cody.utils.words import ago, count, earlier, enumerated, is_date, moment
 
 if TYPE_CHECKING:
     from cody.explaining.explanation import ChangedUnit, Explanation
@@ -30,7 +30,7 @@ def without_units(why: Explanation, past: int) -> str:
         events = len(frozenset().union(*(unit.rows for unit in units)))
         named = f"{len(units)} of {count(past, why.unit_name)} ({count(events, why.event_name)})"
     else:
-        named = _listed([f"{_article(why, unit)} {_sized(why, unit)}" for unit in units])
+        named = enumerated([f"{_article(why, unit)} {_sized(why, unit)}" for unit in units])
     return f"without {named}" + (f" and {along}" if along else "")
 
 
@@ -131,7 +131,3 @@ def _article(why: Explanation, unit: ChangedUnit) -> str:
     """Of the two nodes of the link, it is their own conversation."""
     own = {f"{why.unit_name} {' ↔ '.join(ends)}" for ends in ((why.src, why.dst), (why.dst, why.src))}
     return "their" if unit.name in own else "the"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from cody.utils.words import columns, count, moment, padded, sanitize
+from cody.utils.tables import TextTable
+from cody.utils.words import count, moment, sanitize
 
 if TYPE_CHECKING:
     from cody.explaining.explanation import EventShares, Explanation
 
 SHOWN = 10  # events of a waterfall; the others are one step
 BAR = 24  # columns
-RIGHT = (0, 3)  # cells that are aligned on the right: rows and amounts
 TITLES = {"shapley": "Shapley values", "owen": "Owen values", "attention": "attention rollout"}
 
 
@@ -101,11 +100,11 @@ def waterfall_lines(why: Explanation) -> list[str]:
         return []
     steps = waterfall(why.shares)
     drawn = zip(labels(why, steps), steps, bars(steps), strict=True)
-    cells = [(*label, amount(step, why.shares), bar) for label, step, bar in drawn]
+    table = TextTable("#", "", "", "#", "")  # row, link, time, amount, bar
     if why.shares.adds_up:
-        first, last = (f"without all {len(why.shares.rows)}", why.shares.base), ("with all of them", why.original)
-        cells = [("", first[0], "", f"{first[1]:.3f}", ""), *cells, ("", last[0], "", f"{last[1]:.3f}", "")]
-    widths = [max(columns(line[place]) for line in cells) for place in range(4)]
-    padding = [partial(padded, width=width, right=place in RIGHT) for place, width in enumerate(widths)]
-    lines = ("  ".join([*(pad(cell) for pad, cell in zip(padding, line, strict=False)), line[-1]]) for line in cells)
-    return ["", waterfall_title(why), *(line.rstrip() for line in lines), ""]
+        table.add_row("", f"without all {len(why.shares.rows)}", "", f"{why.shares.base:.3f}", "")
+    for label, step, bar in drawn:
+        table.add_row(*label, amount(step, why.shares), bar)
+    if why.shares.adds_up:
+        table.add_row("", "with all of them", "", f"{why.original:.3f}", "")
+    return ["", waterfall_title(why), *table.lines(), ""]

@@ -18,17 +18,8 @@ from cody.explaining.wording_stability import stability
 from cody.graph.edits import ADDED, ALTERED, MOVED, REMOVED
 from cody.models.decision import Above, State, Subject, still
 from cody.search.result import EVALUATIONS, ITERATIONS
-from cody.utils.words import (
-    columns,
-    count,
-    earlier,
-    heading_of_times,
-    is_date,
-    moment,
-    moment_and_zone,
-    padded,
-    sanitize,
-)
+from cody.utils.tables import TextTable
+from cody.utils.words import count, earlier, heading_of_times, is_date, moment, moment_and_zone, sanitize
 
 if TYPE_CHECKING:
     from cody.explaining.explanation import Event, Explanation
@@ -42,7 +33,6 @@ ONE_ACTION = (
     "If they belong to one action, such as a mail to many recipients, exclude them: --protect simultaneous (Python: "
     "Protected(simultaneous=True))."
 )
-RIGHT_ALIGNED = {0, 4, 5}  # columns of a table
 
 
 # The whole answer
@@ -50,7 +40,7 @@ RIGHT_ALIGNED = {0, 4, 5}  # columns of a table
 
 def text(why: Explanation) -> str:
     """The question, the reason, the answer, its tables and the notes below them."""
-    tables = [line for table in tables_of(why) for line in _aligned(table)]
+    tables = [line for table in tables_of(why) for line in table.as_text().lines()]
     first = [question(why), *([] if why.units else [reason(why)]), sentence(why)]  # of units, the sentence says it all
     return "\n".join(part for part in [*first, *tables, *waterfall_lines(why), *notes(why)] if part)
 
@@ -78,9 +68,7 @@ def as_html(why: Explanation) -> str:
 def _html(why: Explanation) -> Iterator[str]:
     yield f"<p>{html.escape(question(why))}</p><p><b>{html.escape(reason(why))}</b> {html.escape(sentence(why))}</p>"
     for table in tables_of(why):
-        yield "<table><thead>" + _html_row(table.headings, "th") + "</thead><tbody>"
-        yield from (_html_row(line, "td") for line in table.lines)
-        yield "</tbody></table>"
+        yield from _html_table(table.as_text())
     if why.shares is not None:
         yield f"<pre>{html.escape(chr(10).join(waterfall_lines(why)))}</pre>"
     yield f"<p><small>{html.escape(' '.join(part for part in notes(why) if part))}</small></p>"
@@ -350,6 +338,16 @@ class AnswerTable(NamedTuple):
     headings: Line
     lines: list[Line]
 
+    def as_text(self) -> TextTable:
+        """The table as text."""
+        edit, link, when, before, logit, score, predicted = self.headings
+        # Rather long names on two lines than every date, but rather a period on two lines than every row.
+        whole = [3, 6] if any(" to " in line.when for line in self.lines) else [2, 3, 6]
+        table = TextTable(f"#{edit}", link, when, before, f"#{logit}", f"#{score}", predicted, whole=whole)
+        for line in self.lines:
+            table.add_row(*line)
+        return table
+
 
 def tables_of(why: Explanation) -> list[AnswerTable]:
     """The tables that every form of this answer shows: of the answer, and of the alternatives; those that there are."""
@@ -418,26 +416,16 @@ def _edit(event: Event) -> str:
     return {REMOVED: f"{named}", ADDED: "added", MOVED: f"{named} moved", ALTERED: f"{named} altered"}[event.edit]
 
 
-def _aligned(table: AnswerTable) -> list[str]:
-    """A table as plain text."""
-    lines = [table.headings, *table.lines]
-    widths = [max(columns(line[column]) for line in lines) for column in range(len(lines[0]))]
-    return [
-        "  ".join(
-            padded(cell, width, right=column in RIGHT_ALIGNED)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    ]
+def _html_table(table: TextTable) -> Iterator[str]:
+    yield "<table><thead>" + _html_row(table, table.headings, "th") + "</thead><tbody>"
+    yield from (_html_row(table, cells, "td") for cells in table.rows)
+    yield "</tbody></table>"
 
 
-def _html_row(cells: Line, tag: str) -> str:
-    sides = ["right" if column in RIGHT_ALIGNED else "left" for column in range(len(cells))]
-    style = "padding: 0.1em 0.8em; text-align: {}"
-    made = (
-        f'<{tag} style="{style.format(side)}">{html.escape(cell)}</{tag}>'
-        for side, cell in zip(sides, cells, strict=True)
-    )
+def _html_row(table: TextTable, cells: Sequence[str], tag: str) -> str:
+    style = "padding: 0.1em 0.8em; text-align: "
+    sides = zip(["right" if number else "left" for number in table.numbers], cells, strict=True)
+    made = (f'<{tag} style="{style}{side}">{html.escape(cell)}</{tag}>' for side, cell in sides)
     return f"<tr>{''.join(made)}</tr>"
 
 

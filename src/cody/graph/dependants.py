@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from cody.errors import CallError
-from cody.graph.columns import BoolArray, IntArray, whole_number
+from cody.graph.columns import IntArray, whole_number
 from cody.graph.log import TemporalGraph
 from cody.utils.words import parse_duration
 
@@ -79,48 +79,34 @@ def dependants(graph: TemporalGraph, rule: Rule, rows: Iterable[int], before: in
 
 def _replies(graph: TemporalGraph, row: int, before: int, *, within: float) -> list[int]:
     """What the receiver of an event sends to its sender in time, and before it hears from the sender again."""
-    sender, receiver = int(graph.src[row]), int(graph.dst[row])
-    return _due(
-        graph,
-        row,
-        before,
-        within,
-        heard=lambda rows: (graph.src[rows] == sender) & (graph.dst[rows] == receiver),
-        sent=lambda rows: (graph.src[rows] == receiver) & (graph.dst[rows] == sender),
-    )
+    sender, later = int(graph.src[row]), _of_receiver(graph, row, before, within)
+    return _due(graph, row, heard=later[graph.src[later] == sender], sent=later[graph.dst[later] == sender])
 
 
 def _forwards(graph: TemporalGraph, row: int, before: int, *, within: float) -> list[int]:
     """What the receiver of an event sends to others than its sender in time, and before it hears from anybody again."""
-    sender, receiver = int(graph.src[row]), int(graph.dst[row])
-    return _due(
-        graph,
-        row,
-        before,
-        within,
-        heard=lambda rows: graph.dst[rows] == receiver,
-        sent=lambda rows: (graph.src[rows] == receiver) & ~np.isin(graph.dst[rows], (sender, receiver)),
-    )
+    later = _of_receiver(graph, row, before, within)
+    ends = int(graph.src[row]), int(graph.dst[row])
+    return _due(graph, row, heard=later, sent=later[~np.isin(graph.dst[later], ends)])
 
 
-def _due(
-    graph: TemporalGraph,
-    row: int,
-    before: int,
-    within: float,
-    heard: Callable[[IntArray], BoolArray],
-    sent: Callable[[IntArray], BoolArray],
-) -> list[int]:
-    """The events of the receiver that it `sent` in time, up to the next one that it `heard`; of a self-loop, none."""
-    time, receiver = float(graph.time[row]), int(graph.dst[row])
+def _of_receiver(graph: TemporalGraph, row: int, before: int, within: float) -> IntArray:
+    """The later events of the receiver of an event, in time; of a self-loop, none."""
+    receiver = int(graph.dst[row])
     if int(graph.src[row]) == receiver:
-        return []
+        return graph.incidence[:0]
     history = graph.history(receiver, before)
     later = history[np.searchsorted(history, row, side="right") :]
-    later = later[: np.searchsorted(graph.time[later], time + within, side="right")]
-    again = later[heard(later) & (graph.src[later] != receiver)]
+    return later[: np.searchsorted(graph.time[later], graph.time[row] + within, side="right")]
+
+
+def _due(graph: TemporalGraph, row: int, heard: IntArray, sent: IntArray) -> list[int]:
+    """Of some events of the receiver, what it `sent` after the event, up to the next of those that it `heard`."""
+    time, receiver = float(graph.time[row]), int(graph.dst[row])
+    again = heard[(graph.dst[heard] == receiver) & (graph.src[heard] != receiver)]
     last = float(graph.time[again[0]]) if len(again) else np.inf  # what is sent after that is due to that
-    due: list[int] = later[sent(later) & (graph.time[later] > time) & (graph.time[later] <= last)].tolist()
+    in_time = (graph.time[sent] > time) & (graph.time[sent] <= last)
+    due: list[int] = sent[(graph.src[sent] == receiver) & in_time].tolist()
     return due
 
 

@@ -24,7 +24,7 @@ from cody.study.interventions import (
 from cody.study.metrics import within
 from cody.study.shares import Share, mean
 from cody.utils.forms import Document, Form
-from cody.utils.words import count
+from cody.utils.words import count, enumerated
 
 SCHEMA = "cody/audit/1"
 SAME = 1e-3  # logits: what must not matter may differ by rounding
@@ -266,7 +266,7 @@ def summary_of(
         if known is not None:
             used.setdefault(verb(_flipped(known)), []).append(f"{what} ({percent(_flipped(known))})")
     uses = [
-        f"{word} {_listed(used[word])}" for word in ("depends on", "uses", "hardly uses", "ignores") if word in used
+        f"{word} {enumerated(used[word])}" for word in ("depends on", "uses", "hardly uses", "ignores") if word in used
     ]
     back = looks_back(effects)
     like = [
@@ -277,10 +277,6 @@ def summary_of(
     parts = [*wrong, *like, ", ".join(uses), *([back[0]] if back else [])]
     said = "; ".join(part for part in parts if part)
     return f"{said[:1].upper()}{said[1:]}."
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def verdict_of(

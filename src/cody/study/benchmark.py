@@ -22,7 +22,8 @@ from cody.study.instances import Link
 from cody.study.record import KINDS, Record
 from cody.study.record_file import read_runs
 from cody.study.sanity import cohesiveness, degree_likelihood, gap_likelihood, robust_fidelity
-from cody.study.truth import SCORES, Mean, mean_of
+from cody.study.shares import Share, mean
+from cody.study.truth import SCORES
 from cody.utils.forms import Count, Form, as_line, parse, read
 
 ALL = "all mechanisms"
@@ -187,10 +188,10 @@ class BenchmarkRow:
     explainer: str
     factual: bool
     links: int
-    scores: dict[str, Mean]  # by their names in `cody.study.truth.SCORES`
-    evaluations: Mean
-    seconds: Mean | None
-    checks: dict[str, Mean | None]  # by the names in `MEASURED`; None: not measured
+    scores: dict[str, Share]  # by their names in `cody.study.truth.SCORES`
+    evaluations: Share
+    seconds: Share | None
+    checks: dict[str, Share | None]  # by the names in `MEASURED`; None: not measured
 
 
 Values = dict[tuple[str, int], float]  # by explainer and event
@@ -285,10 +286,10 @@ def _row(
         explainer,
         answers[0].factual,
         len(answers),
-        {name: mean_of(scores[name] for _, scores in scored) for name in SCORES},
-        mean_of(answer.evaluations for answer in answers),
-        mean_of(seconds) if len(seconds) == len(answers) else None,
-        {name: mean_of(values) if values else None for name, values in known.items()},
+        {name: mean([scores[name] for _, scores in scored]) for name in SCORES},
+        mean([answer.evaluations for answer in answers]),
+        mean(seconds) if len(seconds) == len(answers) else None,
+        {name: mean(values) if values else None for name, values in known.items()},
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -32,27 +32,9 @@ from cody.study.report import age_bins
 from cody.utils.forms import Count, Document, Form
 from cody.utils.frames import frame_of_kind
 from cody.utils.signatures import readable_help
-from cody.utils.words import is_date
-
-if TYPE_CHECKING:
-    pass
+from cody.utils.words import ROUND_DURATIONS, enumerated, is_date
 
 SCHEMA = "cody/impact/1"
-TIMES = {60.0: "1 min", 600.0: "10 min", 3_600.0: "1 hour", 6 * 3_600.0: "6 hours"} | {
-    86_400.0 * days: name
-    for days, name in (
-        (1, "1 day"),
-        (3, "3 days"),
-        (7, "1 week"),
-        (14, "2 weeks"),
-        (30, "30 days"),
-        (60, "60 days"),
-        (90, "90 days"),
-        (180, "180 days"),
-        (365, "1 year"),
-        (730, "2 years"),
-    )
-}  # limits of a curve, in seconds
 MOST_TIMES = 16
 VERIFIED = 20  # flips that are verified unless another number is given
 ON_THE_LINE = 2e-5  # a margin this close to 0 is verified in any case: rounding could decide it
@@ -244,9 +226,8 @@ def _unit(graph: TemporalGraph, removed: int | Iterable[int] | Unit) -> Unit:
     if not rows:
         raise CallError("no event is named: give the row of an event, or several")
     what = graph.name_of_event()
-    name = f"{what} {rows[0]}" if len(rows) == 1 else f"{what}s {rows[0]} to {rows[-1]}"
-    if 1 < len(rows) <= 5:
-        name = f"{what}s {', '.join(map(str, rows[:-1]))} and {rows[-1]}"
+    listed = enumerated(list(map(str, rows))) if len(rows) <= 5 else f"{rows[0]} to {rows[-1]}"
+    name = f"{what}{'s' if len(rows) > 1 else ''} {listed}"
     return Unit(name, np.array(rows, dtype=np.int64))
 
 
@@ -377,7 +358,7 @@ def _document(
     moved, flipped = np.zeros(len(queries)), np.zeros(len(queries), dtype=bool)
     for place, link in moves.items():
         moved[place], flipped[place] = link.moved, link.flips
-    bins = age_bins(since, TIMES if is_date(queries[0].time) else None, most=MOST_TIMES)
+    bins = age_bins(since, ROUND_DURATIONS if is_date(queries[0].time) else None, most=MOST_TIMES)
     ages, distances = np.searchsorted(bins.limits, since), [*range(found.hops.max(initial=-1) + 1), -1]
     return Impact(
         version=__version__,

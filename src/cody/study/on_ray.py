@@ -25,7 +25,7 @@ from cody.models.contract import Model
 from cody.study.instances import Link
 from cody.study.pool import Work
 from cody.study.record import Failure, Key, Record
-from cody.study.run import EvaluationPlan, evaluate, keys_of
+from cody.study.run import EvaluationPlan, evaluate_one, keys_of, without_records
 from cody.utils.extras import missing
 
 Load = Callable[[TemporalGraph], Model]
@@ -58,8 +58,10 @@ def evaluate_on_ray(
     The nodes need this package and nothing else. A model of your own must be picklable; or `load(graph)` makes it, once
     in each worker.
     """
+    tasks = [(link, done & keys_of(link, plan)) for link in links if keys_of(link, plan) - done]
+    work = partial(evaluate_one, plan)
     with connected(address) as ray:
-        yield from _submit(ray, model if load is None else load, graph, links, plan, done)
+        yield from run_on_ray(ray, load or model, graph, work, tasks, name=_event, lost=_lost)
 
 
 @contextmanager
@@ -84,28 +86,12 @@ def connected(address: str) -> Iterator[Any]:
         ray.shutdown()
 
 
-def _submit(
-    ray: Any, model: Model | Load, graph: TemporalGraph, links: Sequence[Link], plan: EvaluationPlan, done: Set[Key]
-) -> Iterator[Record | Failure]:
-    tasks = [(link, done & keys_of(link, plan)) for link in links if keys_of(link, plan) - done]
-    return run_on_ray(
-        ray, model, graph, partial(_evaluate_link, plan), tasks, name=lambda task: f"event {task[0].event}", lost=_lost
-    )
-
-
-def _evaluate_link(
-    plan: EvaluationPlan, model: Model, graph: TemporalGraph, task: tuple[Link, Set[Key]]
-) -> Iterator[Record | Failure]:
-    link, done = task
-    return evaluate(model, graph, [link], plan, done)
+def _event(task: tuple[Link, Set[Key]]) -> str:
+    return f"event {task[0].event}"
 
 
 def _lost(tasks: Sequence[tuple[tuple[Link, Set[Key]], str]]) -> str:
-    shown = ", ".join(f"{link.event} ({link.kind}, {error})" for (link, _), error in tasks[:5])
-    return (
-        f"{len(tasks)} predictions have no records because their workers died {RETRIES + 1} times: events {shown}; "
-        "the same command tries them again"
-    )
+    return without_records([f"{link.event} ({link.kind}, {error})" for (link, _), error in tasks], RETRIES + 1)
 
 
 def run_on_ray(

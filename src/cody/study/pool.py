@@ -29,7 +29,7 @@ from cody.graph import TemporalGraph
 from cody.models.contract import Model
 from cody.study.instances import Link
 from cody.study.record import Failure, Key, Record, key_of
-from cody.study.run import EvaluationPlan, evaluate, keys_of
+from cody.study.run import EvaluationPlan, evaluate_one, keys_of, without_records
 
 Opener = Callable[[], tuple[Model, TemporalGraph]]
 Work = Callable[[Model, TemporalGraph, Any], Iterator[Any]]  # the results of a task
@@ -226,33 +226,14 @@ def evaluate_in_processes(
     `functools.partial` of them. A script that calls this needs the usual `if __name__ == "__main__":`.
     """
     known = set(done)
-
-    def with_what_is_done(link: Link) -> tuple[Link, Set[Key]]:
-        return link, known & keys_of(link, plan)
-
     records: Iterator[Record | Failure] = run_in_processes(
         opener,
         workers,
-        partial(_evaluate_link, plan),
+        partial(evaluate_one, plan),
         [link for link in links if keys_of(link, plan) - known],
-        message=with_what_is_done,
-        lost=_without_records,
+        message=lambda link: (link, known & keys_of(link, plan)),
+        lost=lambda lost: without_records([f"{link.event} ({link.kind})" for link in lost], ATTEMPTS),
     )
     for record in records:
         known.add(key_of(record))
         yield record
-
-
-def _evaluate_link(
-    plan: EvaluationPlan, model: Model, graph: TemporalGraph, task: tuple[Link, Set[Key]]
-) -> Iterator[Record | Failure]:
-    link, done = task
-    return evaluate(model, graph, [link], plan, done)
-
-
-def _without_records(links: Sequence[Link]) -> str:
-    shown = ", ".join(f"{link.event} ({link.kind})" for link in links[:5])
-    return (
-        f"{len(links)} predictions have no records because their workers died {ATTEMPTS} times: events {shown}; "
-        "the same command tries them again"
-    )

@@ -35,7 +35,7 @@ from cody.study.record import REMOVALS, Document, Record
 from cody.study.shares import Contrast, Share, contrast, mean
 from cody.study.survival import Survival, held_in, survival_of
 from cody.utils.forms import Count, Form
-from cody.utils.words import count, is_date
+from cody.utils.words import ROUND_DURATIONS, count, is_date
 
 if TYPE_CHECKING:
     import pyarrow
@@ -43,16 +43,8 @@ if TYPE_CHECKING:
 
 SIZES = (1, 2, 3, 5, 10)  # edits that a prediction may depend on
 LATEST = (1, 4, 16)  # "among the k latest candidates"
-AGES = {  # seconds
-    60.0: "1 min",
-    600.0: "10 min",
-    3_600.0: "1 hour",
-    6 * 3_600.0: "6 hours",
-    86_400.0: "1 day",
-    7 * 86_400.0: "1 week",
-    30 * 86_400.0: "30 days",
-    365 * 86_400.0: "1 year",
-}
+NAMED_AGES = ("1 min", "10 min", "1 hour", "6 hours", "1 day", "1 week", "30 days", "1 year")
+AGES = {seconds: name for seconds, name in ROUND_DURATIONS.items() if name in NAMED_AGES}
 MOST_AGES = 8  # in a table
 FEW = 10  # predictions with a counterfactual; shares of fewer say little
 LISTED = 5  # links and nodes in each list

@@ -1,7 +1,7 @@
 """Running explainers on the same links: one record for each explainer and link, in a file that a later run continues.
 
 `evaluate` does the work and yields records. `run` adds the file: it draws the links, skips what is done already, and
-appends each record as it comes. Other ways to do the work (`workers.py`, `on_ray.py`) give the same records.
+appends each record as it comes. Other ways to do the work (`pool.py`, `on_ray.py`) give the same records.
 """
 
 from __future__ import annotations
@@ -141,6 +141,34 @@ def evaluate(
                     raise
                 except Exception as error:
                     yield _failure(model, graph, link, plan, explainer, error)
+
+
+def evaluate_one(
+    plan: EvaluationPlan, model: Model, graph: TemporalGraph, task: tuple[Link, Set[Key]]
+) -> Iterator[Record | Failure]:
+    """The records of a link that are not done yet: the work of `evaluate`, a task at a time.
+
+    Args:
+        plan: The explainers, and how they run.
+        model: The model that is explained.
+        graph: The log of events.
+        task: A link, and the keys of its records that are done.
+    """
+    link, done = task
+    return evaluate(model, graph, [link], plan, done)
+
+
+def without_records(listed: Sequence[str], attempts: int) -> str:
+    """The error for links whose workers died each time.
+
+    Args:
+        listed: The links, in words.
+        attempts: How often they were tried.
+    """
+    return (
+        f"{len(listed)} predictions have no records because their workers died {attempts} times: events "
+        f"{', '.join(listed[:5])}; the same command tries them again"
+    )
 
 
 def check_plan(model: Model, graph: TemporalGraph, plan: EvaluationPlan) -> Decision | None:

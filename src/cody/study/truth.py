@@ -7,15 +7,12 @@ happened: a smallest such set is right. A factual one names events that led to i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol
-
-import numpy as np
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from cody.data.mechanisms import PlantedCauses
 from cody.errors import CallError
 from cody.models.contract import Change
-from cody.study.metrics import draws, within
 
 
 class NamesRows(Protocol):
@@ -92,30 +89,3 @@ def _ways(answer: NamesEvents, truth: PlantedCauses) -> tuple[Change, ...]:
     if answer.event is None or answer.event not in truth.ways:
         raise CallError(f"the causes of event {answer.event} are not known; they are for {len(truth.ways)} others")
     return truth.ways[answer.event]
-
-
-class Mean(NamedTuple):
-    """A mean over links, with its percentile bootstrap interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-def mean_of(values: Iterable[float], *, seed: int = 0, level: float = 0.95, samples: int = 1000) -> Mean:
-    """The mean of one value per link, and the interval of its bootstrap.
-
-    Args:
-        values: At least one.
-        seed: Of the bootstrap.
-        level: The share of samples that the interval contains.
-        samples: Number of samples.
-
-    >>> mean_of([1.0, 1.0, 1.0])
-    Mean(value=1.0, low=1.0, high=1.0)
-    """
-    known = np.array(list(values), dtype=np.float64)
-    if not len(known):
-        raise CallError("there is no mean of no values")
-    counts = draws(len(known), samples, np.random.default_rng(seed))
-    return Mean(float(known.mean()), *within(np.concatenate([some @ known / len(known) for some in counts]), level))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from cody.models.decision import Above, Decision
 from cody.models.margins import numbers
@@ -22,74 +22,45 @@ class Mark(NamedTuple):
     label: str
 
 
-class Gauge(Protocol):
-    """Where margins lie between two ends, and how they are written."""
+@dataclass(frozen=True, slots=True)
+class ScoreGauge:
+    """Where margins lie between two ends, and how they are written: as probabilities from 0 to 1."""
 
-    @property
-    def word(self) -> str:
-        """What is shown: a score, or a lead."""
-        ...
+    decision: Above
+    word: str = "score"  # what is shown
 
     @property
     def line(self) -> float:
         """Where the decision changes, as a share of the width."""
-        ...
-
-    @property
-    def ends(self) -> tuple[str, str, str]:
-        """The words at the left end, at the line and at the right end."""
-        ...
-
-    def place(self, margin: float) -> float:
-        """Where a margin lies, as a share of the width."""
-        ...
-
-    def written(self, *margins: float | None) -> list[str]:
-        """Margins as numbers to be read beside each other."""
-        ...
-
-    def in_full(self, margin: float) -> str:
-        """A margin as a number of a column."""
-        ...
-
-    def marks(self) -> Iterator[Mark]:
-        """Places to label on an axis, the most important first; the first is where the decision changes."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class ScoreGauge:
-    """Probabilities from 0 to 1."""
-
-    decision: Above
-    word: str = "score"
-
-    @property
-    def line(self) -> float:
         return self.decision.threshold
 
     @property
     def ends(self) -> tuple[str, str, str]:
+        """The words at the left end, at the line and at the right end."""
         negative, positive = (outcome(self.decision, margin) for margin in (-1.0, 1.0))
         return f"0: {negative}", f"{self.decision.threshold:g}", f"1: {positive}"
 
     def place(self, margin: float) -> float:
+        """Where a margin lies, as a share of the width."""
         return self.decision.score(margin)
 
     def written(self, *margins: float | None) -> list[str]:
+        """Margins as numbers to be read beside each other."""
         return self.decision.written(*margins)
 
     def in_full(self, margin: float) -> str:
+        """A margin as a number of a column."""
         return f"{self.decision.score(margin):.3f}"
 
     def marks(self) -> Iterator[Mark]:
+        """Places to label on an axis, the most important first; the first is where the decision changes."""
         for share in dict.fromkeys((self.decision.threshold, *SHARES)):
             yield Mark(share, f"{share:g}")
 
 
 @dataclass(frozen=True, slots=True)
 class MarginGauge:
-    """Margins, with 0 in the middle."""
+    """The same as margins, with 0 in the middle."""
 
     decision: Decision
     span: float  # the largest margin on either side
@@ -119,6 +90,9 @@ class MarginGauge:
         for place in range(math.ceil(-self.span / step), math.floor(self.span / step) + 1):
             if place:
                 yield Mark(self.place(place * step), f"{place * step:g}")
+
+
+Gauge = ScoreGauge | MarginGauge
 
 
 def _round_step(least: float) -> float:

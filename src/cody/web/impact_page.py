@@ -18,7 +18,7 @@ from cody.study.impact_words import (
     verification,
 )
 from cody.study.impact_words import sentence as finding
-from cody.utils.words import count, heading_of_times, is_date, moment, sanitize, zone_name
+from cody.utils.words import ROUND_DURATIONS, count, heading_of_times, is_date, moment, sanitize, zone_name
 from cody.web.markup import Child, Markup, element, join, link, percent
 from cody.web.page import report_page
 from cody.web.parts import bar, card, cell, report_head, row, table, tile
@@ -27,14 +27,7 @@ TITLE = "Impact of"
 LISTED = 200  # links in the table
 DRAWN = 3000  # dots
 HEIGHT = 220  # pixels of the plot
-MARKS = {
-    60.0: "1 min",
-    3_600.0: "1 hour",
-    86_400.0: "1 day",
-    604_800.0: "1 week",
-    2_592_000.0: "30 days",
-    31_536_000.0: "1 year",
-}
+MARKS = ("1 min", "1 hour", "1 day", "1 week", "30 days", "1 year")
 
 
 def impact_page(found: Impact) -> str:
@@ -94,8 +87,8 @@ def _plot(found: Impact) -> Markup:
     rules = [join(_level(y(share * most), f"{share * most:.2g}")) for share in (0.0, 0.5, 1.0)]
     ticks = [
         element("text", name, x=x(limit), y=HEIGHT + 20, class_="tick")
-        for limit, name in (MARKS.items() if is_date(found.last) else ())
-        if min(times) <= limit <= max(times)
+        for limit, name in (ROUND_DURATIONS.items() if is_date(found.last) else ())
+        if name in MARKS and min(times) <= limit <= max(times)
     ]
     drawn = element("svg", *rules, *ticks, *dots, width="100%", height=HEIGHT, role="img", aria_labelledby="plot-title")
     rest = found.moved_links - len(shown)
