@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import click
+import msgspec
 
 from cody.cli.command import COUNT, FOLDER, CommandGroup, Output, argument, option, real, whole
 from cody.cli.messages import print_json
@@ -154,7 +154,7 @@ def _print(folder: Path, *, each: bool = False, form: str = "text", as_json: boo
     rows = benchmark_rows(files)
     say_failures([failure for file in files for failure in read_failures(file)])
     if as_json:
-        print_json([asdict(row) for row in rows])
+        print_json(msgspec.to_builtins(rows))
     elif form in FORMATS:
         print(FORMATS[form](shown_rows(rows, each=each)), end="")
     else:

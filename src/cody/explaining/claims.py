@@ -20,7 +20,6 @@ from cody.explaining.even_if import SCHEMA as EVEN_IF
 from cody.explaining.even_if import EvenIf
 from cody.explaining.explanation import Event, Explanation, Recourse, Verification
 from cody.explaining.pipeline import event_with_features, scope_of, surroundings_of
-from cody.explaining.settings import near_units
 from cody.explaining.stability import edit_of, edits_of
 from cody.explaining.verification import differ, is_a_verification, reference_logit
 from cody.explaining.wording import subject
@@ -31,7 +30,7 @@ from cody.models.decided import decide, standings_of
 from cody.models.decision import DecidedBy, Decision, InTop, Standing
 from cody.models.labels import event_of_query
 from cody.models.margins import flips
-from cody.search.near_units import NearUnits
+from cody.search.near_units import NearUnits, written_units
 from cody.utils.forms import parse
 from cody.utils.signatures import readable_help
 from cody.utils.words import count, from_to, sanitize
@@ -331,7 +330,7 @@ def _units(why: Explanation, model: Model, graph: TemporalGraph) -> Iterator[Cla
             faults.append(f"{unit.name or unit.row} has other times")
     faults += [fault for event in why.unit_events for fault in _differences(event, graph, why.query)]
     try:
-        near = near_units(why.parameters, model, graph, why.query)
+        near = written_units(why.parameters, model, graph, why.query)
         noun = "unit" if near is None else "" if near.kind is None else near.kind.noun(graph)
         faults += [] if why.unit_name == noun else [f"its candidates are called {noun!r}, not {why.unit_name!r}"]
         faults += [] if near is None else _other_units(why, near)

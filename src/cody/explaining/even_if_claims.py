@@ -32,7 +32,6 @@ from cody.explaining.even_if import (
     units_among,
 )
 from cody.explaining.pipeline import check_explainable
-from cody.explaining.settings import near_units
 from cody.explaining.verification import differ, reference_logit
 from cody.graph import Query, TemporalGraph
 from cody.graph.units import Unit
@@ -41,6 +40,7 @@ from cody.models.decided import decide, decision_in, states_of
 from cody.models.decision import DecidedBy, Decision
 from cody.models.labels import event_of_query
 from cody.models.margins import flips
+from cody.search.near_units import written_units
 from cody.search.proposals import removals
 from cody.search.space import SearchSpace, build_space
 from cody.utils.words import count, sanitize
@@ -164,7 +164,7 @@ class _Kept:
 def _units(found: EvenIf, model: Model, graph: TemporalGraph, query: Query) -> dict[int, Unit]:
     if not found.units:
         return {}
-    near = near_units(found.parameters, model, graph, query)
+    near = written_units(found.parameters, model, graph, query)
     if near is None:
         raise _NotInDocumentError("its units were made by a function, which a document cannot hold")
     return near.known_by(found.candidates)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from cody.explaining import unit_words, wording, wording_stability
+from cody.explaining import unit_words, wording
 from cody.explaining.advice import NextStep, next_steps
 from cody.explaining.reason import edits, reason
 from cody.graph import Query
@@ -430,7 +430,7 @@ class Explanation:
     @property
     def stability(self) -> str:
         """In how many models the answer holds, and whether it does under noise; empty if that was not tested."""
-        return wording_stability.stability(self)
+        return wording.stability(self)
 
     @property
     def togetherness(self) -> str:

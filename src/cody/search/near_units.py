@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
+from cody.errors import CallError
 from cody.graph import IntArray, Query, TemporalGraph
-from cody.graph.dependants import Rule, dependants
-from cody.graph.neighbourhood import Near, nearest
+from cody.graph.dependants import RULES, WITHIN, Rule, dependants
+from cody.graph.neighbourhood import Near, ends_first, nearest
 from cody.graph.protected import Protected
-from cody.graph.units import Label, Unit, UnitKind, day, node, pair
+from cody.graph.units import EVENT, KINDS, Label, Unit, UnitKind, day, named_kind, node, pair
+from cody.models.contract import Model, as_seen
 from cody.utils.words import is_date
 
 MOST_READ = 65_536  # nearest events that are looked at for units
@@ -148,3 +151,24 @@ def nearly_a_unit(graph: TemporalGraph, query: Query, rows: Sequence[int]) -> tu
         found.append((shared / (len(real) + len(unit.rows) - shared), unit, shared))
     overlap, unit, shared = max(found, key=lambda each: each[0], default=(0.0, Unit("", real), 0))
     return (unit, shared) if overlap >= OVERLAP else None
+
+
+def written_units(parameters: Mapping[str, Any], model: Model, graph: TemporalGraph, query: Query) -> NearUnits | None:
+    """The units near a link that the settings of a document describe; None: they were made by a user's function.
+
+    Args:
+        parameters: The settings.
+        model: The model that is explained.
+        graph: The log of events.
+        query: The link.
+    """
+    by, rule, settings = (parameters.get(name) or {} for name in ("by", "dependants", "candidates"))
+    if not all(isinstance(each, dict) for each in (by, rule, settings)):
+        raise CallError("its settings are not understood")
+    if by.get("name", EVENT) not in KINDS or (rule and rule.get("name") not in RULES):
+        return None
+    kind = named_kind(by.get("name", EVENT), gap=by.get("gap"), ends=bool(by.get("ends")))
+    chosen = RULES[rule["name"]](rule.get("within", WITHIN)) if rule else None
+    protect = Protected.from_parameters(parameters.get("protect"))
+    seen, hops = as_seen(model, graph, query), int(settings.get("hops") or 1)
+    return NearUnits(graph, seen, hops, ends_first, protect and protect.at(query), kind, chosen)

@@ -16,18 +16,16 @@ from cody.models.decision import Above, InTop, Labelled, State
 from cody.utils.words import count, sanitize, to_json
 from cody.web import clicks
 from cody.web.axes import Axis
-from cody.web.charts import alternatives, landscape, progress, steps
+from cody.web.charts import alternatives, landscape, progress, steps, waterfall_chart
 from cody.web.facts import AGAINST, FOR, REMOVED, UNKNOWN, Facts, NamedChange
 from cody.web.gauge import MarginGauge
 from cody.web.head import bar, head, title, what_next
 from cody.web.markup import Child, Markup, element, join
 from cody.web.network import network
 from cody.web.parts import card
-from cody.web.stability import stability_table
 from cody.web.standing import WIDEST, about, as_plain, before_and_after, words_of
-from cody.web.table import table
+from cody.web.table import candidates_table, stability_table
 from cody.web.timeline import timeline
-from cody.web.waterfall_chart import waterfall_chart
 
 GENERATOR = "CoDy"
 HERE = Path(__file__).parent
@@ -329,7 +327,7 @@ def _filter() -> Markup:
 
 def _scrolled(facts: Facts, chosen: frozenset[int]) -> Markup:
     region = {"tabindex": 0, "role": "region", "aria-label": f"Table of {facts.event}s"}
-    return element("div", table(facts, chosen), class_="scroll", **region)
+    return element("div", candidates_table(facts, chosen), class_="scroll", **region)
 
 
 def _settings(facts: Facts) -> Markup:

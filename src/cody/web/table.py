@@ -1,15 +1,17 @@
-"""The table of candidates: the events and switches of the timeline, for keyboards, screen readers and sorting."""
+"""The tables of the page: of the candidates, for keyboards, screen readers and sorting; and of what answers survive."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from cody.explaining.explanation import ChangedUnit, Event
+from cody.explaining.unit_words import span
 from cody.models.margins import flips
-from cody.utils.words import heading_of_times
+from cody.utils.words import count, heading_of_times, moment, sanitize
 from cody.web.charts import outcome
 from cody.web.facts import REMOVED, Facts
-from cody.web.markup import Markup, element, percent
-from cody.web.units import unit_cell
+from cody.web.markup import Markup, element, join, percent
+from cody.web.parts import cell, row, table
 
 COLUMNS = (
     ("on", "happened"),
@@ -22,7 +24,7 @@ COLUMNS = (
 )
 
 
-def table(facts: Facts, chosen: frozenset[int]) -> Markup:
+def candidates_table(facts: Facts, chosen: frozenset[int]) -> Markup:
     """One row for each candidate, the one with the largest effect first."""
     titles = {
         "link": "link" if facts.why.subject == "link" else facts.event,
@@ -69,7 +71,7 @@ def _rows(facts: Facts, chosen: frozenset[int]) -> Iterator[Markup]:
             element("td", name, class_="row"),
             element(
                 "th",
-                unit_cell(facts, event),
+                _unit_cell(facts, event),
                 element("small", f", {remark}") if remark else None,
                 element("small", f", {facts.before(event)} before", class_="narrow"),
                 scope="row",
@@ -99,3 +101,57 @@ def _alone(facts: Facts, number: int) -> Iterator[Markup]:
     yield element("svg", bar, class_=f"mini {facts.effect(number)}", aria_hidden="true")
     turned = flips(facts.why.original, known.logit)
     yield element("span", outcome(facts, known.logit), class_="turned" if turned else "same")
+
+
+def _unit_cell(facts: Facts, event: Event) -> Markup:
+    """What a candidate stands for: its link, or the name of a unit that opens into its latest events."""
+    unit = facts.unit(event)
+    if unit is None:
+        return facts.link(event)
+    events = [each for each in facts.why.unit_events if each.row in {*unit.rows, *unit.dependants}]
+    if not events:
+        return join([facts.link(event), element("small", _about_unit(facts, unit))])
+    listed = [element("li", f"{each.row}: {each.src} → {each.dst}, {moment(each.time)}") for each in reversed(events)]
+    more = len({*unit.rows, *unit.dependants}) - len(events)
+    older = element("li", f"and {count(more, f'older {facts.why.event_name}')}") if more > 0 else None
+    opened = element("ul", *listed, older, class_="unit")
+    return element("details", element("summary", facts.link(event), element("small", _about_unit(facts, unit))), opened)
+
+
+def _about_unit(facts: Facts, unit: ChangedUnit) -> str:
+    along = f", and {count(len(unit.dependants), 'dependant')}" if unit.dependants else ""
+    return f", {count(len(unit.rows), facts.why.event_name)}, {span(unit)}{along}"
+
+
+# What the answer survives: other models, and the explained one under noise.
+
+WIDEST = 40  # letters of a name
+
+
+def stability_table(facts: Facts) -> Markup:
+    """One row for the model itself, and one for each other that was tested: its score before and after, who flips."""
+    heads = ["", f"{facts.gauge.word} before", "after", "the answer", *["alternatives that flip it"] * _several(facts)]
+    return table(heads, _models(facts), "elsewhere", caption="What other models decide")
+
+
+def _several(facts: Facts) -> bool:
+    return bool(facts.why.alternatives)
+
+
+def _models(facts: Facts) -> Iterator[Markup]:
+    why = facts.why
+    if why.verification is not None:
+        here = why.verification.without, *(other.verification.without for other in why.alternatives)
+        yield _model(facts, "the explained model", why.verification.original, here)
+    for each in why.elsewhere:
+        yield _model(facts, sanitize(each.name, WIDEST), each.original, each.without)
+
+
+def _model(facts: Facts, name: str, original: float, without: Sequence[float]) -> Markup:
+    agrees = not flips(facts.why.original, original)
+    holding = [flips(original, margin) for margin in without]
+    flipping = [str(number) for number, holds in enumerate(holding) if holds and number]
+    verdict = ("flips it" if holding[0] else "does not flip it") if agrees else "decides differently from the start"
+    others = [", ".join(flipping) if agrees and flipping else "–"] if _several(facts) else []
+    scores = (facts.gauge.in_full(margin) for margin in (original, without[0]))
+    return row(name, *scores, cell(verdict, class_="turned" if agrees and holding[0] else "same"), *others)
