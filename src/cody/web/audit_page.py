@@ -10,7 +10,7 @@ from cody.utils.words import count, sanitize
 from cody.web.markup import Markup, element
 from cody.web.markup import percent as width
 from cody.web.page import report_page
-from cody.web.parts import Cell, bar, card, cell, report_head, row, table, tile
+from cody.web.parts import TableCell, bar, card, cell, report_head, row, table, tile
 
 TELLS = {
     "order": "Order: is it only which event came first?",
@@ -95,7 +95,7 @@ def _references(report: AuditReport) -> Markup:
     return card("references", "Reference models", words, table(heads, rows, "bins"))
 
 
-def _bar(share: Share) -> Cell:
+def _bar(share: Share) -> TableCell:
     """A share with its interval."""
     low, high = width(share.low), width(share.high)
     title = element("title", f"{percent(share.value)}, between {percent(share.low)} and {percent(share.high)}")

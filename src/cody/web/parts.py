@@ -57,14 +57,14 @@ def tile(figure: str, what: str, more: str) -> Markup:
     return element("li", element("b", figure), element("span", what, element("small", more)))
 
 
-class Cell(Markup):
+class TableCell(Markup):
     """A cell of a table with attributes of its own."""
 
     __slots__ = ()
 
 
-def cell(*children: Child, tag: str = "td", **attributes: object) -> Cell:
-    return Cell(element(tag, *children, **attributes))
+def cell(*children: Child, tag: str = "td", **attributes: object) -> TableCell:
+    return TableCell(element(tag, *children, **attributes))
 
 
 def row(*cells: Child, heading: int = 0, kind: str | None = None) -> Markup:
@@ -76,7 +76,7 @@ def row(*cells: Child, heading: int = 0, kind: str | None = None) -> Markup:
         kind: For styles.
     """
     made = (
-        each if isinstance(each, Cell) else cell(each, tag="th", scope="row") if place == heading else cell(each)
+        each if isinstance(each, TableCell) else cell(each, tag="th", scope="row") if place == heading else cell(each)
         for place, each in enumerate(cells)
     )
     return element("tr", *made, class_=kind)
@@ -96,7 +96,7 @@ def table(heads: Iterable[Child], rows: Iterable[Markup], kind: str | None = Non
     return element("table", hidden, element("thead", head), element("tbody", *rows), class_=kind)
 
 
-def bar(share: float, *more: Markup) -> Cell:
+def bar(share: float, *more: Markup) -> TableCell:
     """A cell with a bar.
 
     Args:
