@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from msgspec import structs
+from msgspec.structs import astuple
 
 from cody.errors import CallError, DataError
 from cody.study.benchmark import benchmark_rows, rows_of, run_benchmark
@@ -31,7 +32,7 @@ def test_an_entry_alone_gives_the_rows_of_the_records(records, tmp_path):
         assert one.scores == other.scores
         assert one.evaluations == other.evaluations
         for check in ("seed", "robust+", "gaps"):
-            assert one.checks[check] == pytest.approx(other.checks[check], abs=1e-5)
+            assert astuple(one.checks[check]) == pytest.approx(astuple(other.checks[check]), abs=1e-5)
     assert {"cody", "python"} <= entry.versions.keys()
     assert entry.hardware["cores"]
 
