@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cody.study.benchmark import ALL, BenchmarkRow, rows_of
 from cody.study.leaderboard import LeaderboardEntry, answers_of, check_complete, read_entry
-from cody.study.truth import Mean
+from cody.study.shares import Share
 
 ROOT = Path(__file__).parents[1]
 ENTRIES = ROOT / "results" / "leaderboard"
@@ -60,7 +60,7 @@ def _tables(rows: list[tuple[str, BenchmarkRow]]) -> Iterator[str]:
         yield ""
 
 
-def _number(mean: Mean | None, *, digits: int = 2, interval: bool = False) -> str:
+def _number(mean: Share | None, *, digits: int = 2, interval: bool = False) -> str:
     if mean is None:
         return "–"
     shown = f"{mean.value:,.{digits}f}"
