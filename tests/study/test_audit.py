@@ -1,6 +1,7 @@
 """An audit says what a model reacts to, and finds models that are broken on purpose."""
 
 import json
+import re
 from functools import partial
 from pathlib import Path
 
@@ -88,6 +89,48 @@ def test_a_model_that_reacts_to_events_of_strangers_is_found(graph):
 
     report = cody.audit(cody.as_model(logits, graph, identity="counts"), graph, links=10)
     assert statuses(report)["unrelated events added: changes nothing"] == FAIL
+
+
+def test_a_threshold_that_nearly_every_link_is_above_is_found_and_can_be_set(graph):
+    model = model_of(graph, lambda graph, query, rows: 1.05 + len(rows) / 10)
+    report = cody.audit(model, graph, links=20)
+    assert report.summary.startswith("Predicts 100 % of the links, half of which happened")
+    (found,) = (check for check in report.checks if check.name == "decides both ways")
+    assert found.status == WARN
+    middle = float(re.search(r"[\d.]+(?= would divide)", found.detail)[0])
+    better = cody.audit(model, graph, links=20, threshold=middle)
+    assert better.threshold == pytest.approx(middle)
+    assert "decides both ways" not in statuses(better)
+    assert better.effect("only the last 1 of each end").flipped.value > 0.2
+
+
+def test_what_neighbours_did_with_others_is_exchanged_among_neighbours(graph):
+    """The ends keep their own events; each neighbour gets the events with others of another neighbour."""
+    seen = []
+
+    def logits(graph, query, changes):
+        seen.extend((graph, query, change) for change in changes if change)
+        return [busy_partner(graph, query, change) for change in changes]
+
+    def busy_partner(graph, query, change):
+        absent, present = graph.difference(change, query)
+        rows = [row for row in (*range(query.before), *present) if row not in absent]
+        pairs = [{int(graph.src[row]), int(graph.dst[row])} for row in rows]
+        partner = next((pair - {query.src} for pair in reversed(pairs) if query.src in pair), {query.dst})
+        return sum(bool(partner & pair) and not {query.src, query.dst} & pair for pair in pairs) - 12.5
+
+    some = [each for each in INTERVENTIONS if each.name == "histories of neighbours exchanged"]
+    busy = cody.as_model(logits, graph, identity="a busy partner", hops=2)
+    report = cody.audit(busy, graph, links=20, interventions=some)
+    assert report.effect("histories of neighbours exchanged").size > 0.5
+    assert "the histories of neighbours" in report.summary
+    assert seen
+    for longer, query, change in seen:
+        touched = {int(node) for row in change for node in (longer.src[row], longer.dst[row])}
+        assert not {query.src, query.dst} & touched
+        assert len(change) % 2 == 0  # each event that is removed is added with another node
+    own = cody.audit(model_of(graph, lambda graph, query, rows: len(rows) - 20.5), graph, links=20, interventions=some)
+    assert own.effect("histories of neighbours exchanged").largest == 0
 
 
 def test_a_model_that_only_repeats_is_found(graph):
@@ -259,6 +302,7 @@ def test_the_exit_code_says_whether_a_check_failed(folder):
         (("--at-most", "times"), "is not understood"),
         (("--at-most", "nothing=0.5"), "there is no intervention 'nothing'"),
         (("--csv", "--json"), "not both"),
+        (("--threshold", "1.5"), "a threshold is a probability between 0 and 1"),
         (("--period", "0.5..0.5"), "two increasing shares"),
     ],
 )

@@ -25,7 +25,7 @@ from cody.study.shares import Share
 from cody.utils.tables import TextTable
 from cody.utils.words import count
 
-_links, _output = section("Which links"), section("Output")
+_links, _decision, _output = section("Which links"), section("The decision"), section("Output")
 NEVER = "never"
 COLUMNS = (
     "name",
@@ -58,6 +58,9 @@ COLUMNS = (
 @model_options
 @shared.workers_option
 @shared.ray_option
+@_decision(
+    "--threshold", type=float, metavar="P", help="Predicted above this probability. Default: the model's, else 0.5."
+)
 @_output("--out", type=LINES, help="File for the scores of each link; resumes an existing file.")
 @html_option
 @csv_option
@@ -81,6 +84,7 @@ def audit(
     source: ModelSource,
     workers: int,
     ray: str | None,
+    threshold: float | None,
     out: Path | None,
     html: Path | None,
     as_csv: bool,
@@ -113,6 +117,7 @@ def audit(
             links=links,
             period=TEST_PERIOD if period is None else parse_period(period),
             at_most=limits,
+            threshold=threshold,
             seed=seed,
             out=out,
             workers=workers,

@@ -19,14 +19,16 @@ from cody.errors import CallError, CodyError, DataError, did_you_mean
 from cody.explaining.what_if import Scenario, answer_cases, near
 from cody.graph import BoolArray, IntArray, Query, TemporalGraph
 from cody.models.contract import Model, as_seen, check_is_model, identity_of, label_task, logit_of_only, logits_of_links
+from cody.models.deciding import above
 from cody.models.heuristics import reference_models
-from cody.models.margins import logit_of
+from cody.models.margins import logit_of, probability
 from cody.study.appending import LineAppender, appending_lines
 from cody.study.audit_report import (
     AuditReport,
     agreement,
     checks_of,
     effect_of,
+    one_sided,
     precision_of,
     read_audit,
     summary_of,
@@ -85,6 +87,7 @@ def audit(
     period: tuple[float, float] = TEST_PERIOD,
     interventions: Sequence[Intervention] | None = None,
     at_most: Mapping[str, float] | None = None,
+    threshold: float | None = None,
     seed: int = 0,
     out: str | Path | None = None,
     workers: int = 1,
@@ -102,6 +105,7 @@ def audit(
         period: Part of the log, as shares of the events.
         interventions: Ways to modify the past of a link; default: all of `cody.study.interventions`.
         at_most: Checks of your own: the name of an intervention, and the share of decisions that it may change.
+        threshold: Predicted above this probability. Default: the model's, else 0.5.
         seed: Seed for drawing links.
         out: File for the scores of each link; the same call resumes a run that was stopped.
         workers: Number of processes; more than one need `opener`.
@@ -120,6 +124,7 @@ def audit(
     check_is_model(model)
     chosen = INTERVENTIONS if interventions is None else tuple(interventions)
     _check_names(at_most or {}, chosen)
+    line = logit_of(_threshold_of(model) if threshold is None else above(threshold).threshold)
     if workers > 1 and opener is None:
         raise CallError("several workers need opener=, a function that makes model and graph in each process")
     if workers > 1 and ray is not None:
@@ -141,7 +146,7 @@ def audit(
     )
     tasks = [AuditTask(*each) for each in enumerate(drawn.queries)]
     audited = sorted(_measured(run, tasks, way, out, watch), key=lambda each: each.place)
-    return _report(model, graph, run, drawn, chosen, audited, at_most or {})
+    return _report(model, graph, run, drawn, chosen, audited, line, at_most or {})
 
 
 def _report(
@@ -151,27 +156,31 @@ def _report(
     drawn: DrawnLinks,
     interventions: Sequence[Intervention],
     audited: Sequence[AuditedLink],
+    line: float,
     at_most: Mapping[str, float],
 ) -> AuditReport:
-    line, truth = _decides_at(model), drawn.truth
-    original = np.array([each.logit for each in audited])
+    truth = drawn.truth
+    original = np.array([each.logit for each in audited]) - line
     reasons = {name: reason for each in reversed(audited) for name, reason in each.reasons.items()}
     effects = tuple(
         effect_of(
             each,
             np.array([link.modified.get(each.name, np.nan) for link in audited]) - line,
-            original - line,
+            original,
             truth,
             reasons.get(each.name, "no link has such events"),
         )
         for each in interventions
     )
-    known = {} if label_task(model) else reference_models(graph, drawn.queries)
+    labels = label_task(model) is not None
+    known = {} if labels else reference_models(graph, drawn.queries)
     scores = {
         name: np.array([float(each.logits(query, [frozenset()])[0]) for query in drawn.queries])
         for name, each in known.items()
     }
     references = tuple(agreement(name, column, original, truth) for name, column in scores.items())
+    beside = "" if labels else one_sided(original, line)
+    faults = {each.name: each.fault for each in interventions if each.fault}
     return AuditReport(
         data=run.data,
         model=run.model,
@@ -181,8 +190,9 @@ def _report(
         average_precision=precision_of(original, truth),
         effects=effects,
         references=references,
-        checks=tuple(checks_of(effects, references, at_most)),
-        summary=summary_of(effects, references, {each.name: each.fault for each in interventions if each.fault}),
+        threshold=probability(line),
+        checks=tuple(checks_of(effects, references, at_most, beside)),
+        summary=summary_of(effects, references, faults, beside),
         verdict=tuple(verdict_of(effects, references, len(drawn.queries))),
     )
 
@@ -276,10 +286,10 @@ def _measure_each(
         yield AuditedLink(place=place, logit=float(logit), modified=modified, reasons=reasons)
 
 
-def _decides_at(model: Model) -> float:
-    """The logit above which a link, or the second of two classes, is predicted."""
+def _threshold_of(model: Model) -> float:
+    """The probability above which a link, or the second of two classes, is predicted."""
     task = label_task(model)
-    return 0.0 if task is None or task.threshold is None else logit_of(task.threshold)
+    return 0.5 if task is None or task.threshold is None else task.threshold
 
 
 def _check_names(given: Mapping[str, float], interventions: Sequence[Intervention]) -> None:

@@ -9,13 +9,14 @@ import numpy as np
 from msgspec import Meta
 
 from cody.graph import BoolArray, FloatArray
-from cody.models.margins import flips
+from cody.models.margins import flips, probability
 from cody.models.separation import average_precision
 from cody.study.interventions import (
     DIRECTION,
     FAULT,
     FEATURES,
     LAST,
+    NEIGHBOURS,
     ORDER,
     PARTNERS,
     TIME,
@@ -34,6 +35,7 @@ WARN: Status = "warn"
 FAIL: Status = "fail"
 IGNORED, HARDLY, MUCH = 0.01, 0.05, 0.25  # shares of decisions that change
 LIKE_EDGEBANK = 0.95
+ONE_SIDED = 0.95  # of the decisions are the same: a modified past can change few of them
 FEW = 50  # predictions; among fewer, a single one moves a share by more than 2 percentage points
 LOOKS_BACK = 0.1  # share of decisions that may change where older events are missing
 SAMPLES = 300  # bootstrap samples of the change in average precision
@@ -42,6 +44,7 @@ USES = {
     TIME: "their times",
     DIRECTION: "their direction",
     PARTNERS: "their partners",
+    NEIGHBOURS: "the histories of neighbours",
     FEATURES: "their features",
 }
 
@@ -88,6 +91,7 @@ class AuditReport(Document, frozen=True, kw_only=True, tag_field="schema", tag=S
     happened: Annotated[int, Meta(ge=0, description="links that happened, or events of the second class")]
     seed: int
     average_precision: float | None
+    threshold: Annotated[float, Meta(description="predicted above this probability")] = 0.5
     effects: tuple[InterventionEffect, ...]
     references: tuple[ReferenceAgreement, ...]
     checks: tuple[AuditCheck, ...]
@@ -185,11 +189,29 @@ def agreement(name: str, scores: FloatArray, logits: FloatArray, truth: BoolArra
     return ReferenceAgreement(name=name, agrees=mean(same.astype(float)), right=right, average_precision=precision)
 
 
+def one_sided(logits: FloatArray, line: float) -> str:
+    """What is wrong with a threshold that decides nearly all links alike; empty: nothing.
+
+    Args:
+        logits: Of the links, half of which happened, less the logit at which the model decides. [n]
+        line: That logit.
+    """
+    predicted = float((logits > 0).mean())
+    if 1 - ONE_SIDED < predicted < ONE_SIDED:
+        return ""
+    halves = probability(line + float(np.median(logits)))
+    advice = f"; a threshold of {halves:.3g} would divide them evenly" if 0 < float(f"{halves:.3g}") < 1 else ""
+    return f"predicts {percent(predicted)} of the links, half of which happened: few decisions can change{advice}"
+
+
 # Checks
 
 
 def checks_of(
-    effects: Sequence[InterventionEffect], references: Sequence[ReferenceAgreement], at_most: Mapping[str, float]
+    effects: Sequence[InterventionEffect],
+    references: Sequence[ReferenceAgreement],
+    at_most: Mapping[str, float],
+    beside: str = "",
 ) -> Iterator[AuditCheck]:
     """What the model should and should not do, and whether it does.
 
@@ -197,7 +219,10 @@ def checks_of(
         effects: Of all interventions.
         references: EdgeBank first.
         at_most: Names of interventions, and the share of decisions that each may change.
+        beside: What is wrong with the threshold, if something is.
     """
+    if beside:
+        yield AuditCheck(name="decides both ways", status=WARN, detail=beside)
     for effect in effects:
         if effect.group == FAULT and effect.largest is not None:
             reacts = effect.largest > SAME
@@ -250,7 +275,10 @@ def _changes(share: float) -> str:
 
 
 def summary_of(
-    effects: Sequence[InterventionEffect], references: Sequence[ReferenceAgreement], faults: Mapping[str, str]
+    effects: Sequence[InterventionEffect],
+    references: Sequence[ReferenceAgreement],
+    faults: Mapping[str, str],
+    beside: str = "",
 ) -> str:
     """The verdict in a sentence: what the model does wrong, what it uses, and how far it looks back.
 
@@ -258,6 +286,7 @@ def summary_of(
         effects: Of all interventions.
         references: EdgeBank first; none for models of labels.
         faults: What a model does wrong that reacts to an intervention, by the names of these.
+        beside: What is wrong with the threshold, if something is.
     """
     wrong = [faults[effect.name] for effect in effects if effect.name in faults and (effect.largest or 0.0) > SAME]
     used: dict[str, list[str]] = {}
@@ -274,7 +303,7 @@ def summary_of(
         for first in references[:1]
         if first.agrees.value >= LIKE_EDGEBANK
     ]
-    parts = [*wrong, *like, ", ".join(uses), *([back[0]] if back else [])]
+    parts = [beside, *wrong, *like, ", ".join(uses), *([back[0]] if back else [])]
     said = "; ".join(part for part in parts if part)
     return f"{said[:1].upper()}{said[1:]}."
 

@@ -60,7 +60,7 @@ class Intervention:
 
 
 ORDER, TIME, DIRECTION, PARTNERS, FEATURES = "order", "times", "direction", "partners", "features"
-HISTORY, FAULT = "history", "must not matter"
+NEIGHBOURS, HISTORY, FAULT = "neighbours", "history", "must not matter"
 
 
 def day_of(graph: TemporalGraph) -> float:
@@ -120,6 +120,23 @@ def other_partners(near: Near) -> ModifiedPast | None:
     new_src, new_dst = src.copy(), dst.copy()
     new_dst[sent], new_src[received] = near.rng.permutation(dst[sent]), near.rng.permutation(src[received])
     other = ((new_src != src) | (new_dst != dst)) & (new_src != new_dst)
+    return _with_ends(near, near.rows[other], new_src[other], new_dst[other])
+
+
+def other_histories(near: Near) -> ModifiedPast | None:
+    """What the partners of each end did with others exchanged among these partners."""
+    src, dst = near.graph.src[near.rows], near.graph.dst[near.rows]
+    ends = (near.query.src, near.query.dst)
+    stands_for = np.arange(near.graph.num_nodes)
+    taken = np.isin(stands_for, ends)
+    for end in ends:
+        partners = np.unique(np.concatenate([dst[src == end], src[dst == end]]))
+        partners = partners[~taken[partners]]  # whoever met both ends counts once
+        taken[partners] = True
+        stands_for[partners] = near.rng.permutation(partners)
+    new_src, new_dst = stands_for[src], stands_for[dst]
+    with_others = ~np.isin(src, ends) & ~np.isin(dst, ends)
+    other = with_others & ((new_src != src) | (new_dst != dst))
     return _with_ends(near, near.rows[other], new_src[other], new_dst[other])
 
 
@@ -199,6 +216,7 @@ INTERVENTIONS = (
     Intervention("times rounded to the day", TIME, rounded),
     Intervention("source and destination exchanged", DIRECTION, reversed_direction),
     Intervention("partners exchanged among events", PARTNERS, other_partners),
+    Intervention("histories of neighbours exchanged", NEIGHBOURS, other_histories),
     Intervention("features set to zero", FEATURES, no_features),
     Intervention("features exchanged among events", FEATURES, permuted_features),
     Intervention("repeated events removed", HISTORY, without_repeats),

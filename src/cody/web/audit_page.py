@@ -17,6 +17,7 @@ TELLS = {
     "times": "Times: when did the events happen?",
     "direction": "Direction: who acted on whom?",
     "partners": "Partners: with whom did the two interact?",
+    "neighbours": "Neighbours: what did those whom the two met do with others?",
     "features": "Features: what do the events carry?",
     "history": "History: how much of the past does it need, and whose?",
     "must not matter": "Must not matter: a model that reacts to these is wrong, or its adapter is",
