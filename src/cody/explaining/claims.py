@@ -125,7 +125,8 @@ def verify_explanation(
 
         found = EvenIf.from_dict(plain)
         data = same_data(found.data, graph, beginning_of)
-        return verify_even_if(found, model, graph, data=data, sets=sets, decision=decision, watch=watch)
+        claims = verify_even_if(found, model, graph, data=data, sets=sets, decision=decision, watch=watch)
+        return ClaimReport(tuple(claims))
     form = read_document(plain)
     why = explanation_of(form)
     data = same_data(form.data, graph, beginning_of)

@@ -15,7 +15,6 @@ from cody.explaining.claims import (
     CONTRADICTED,
     NOT_CHECKED,
     Claim,
-    ClaimReport,
     Watch,
     checked,
     evenly,
@@ -62,7 +61,7 @@ def verify_even_if(
     sets: int | None,
     decision: Decision | None = None,
     watch: Watch | None = None,
-) -> ClaimReport:
+) -> Iterator[Claim]:
     """Check every claim of an even-if answer.
 
     Args:
@@ -74,18 +73,6 @@ def verify_even_if(
         decision: What `cody.decided_by` was given, which a document cannot hold.
         watch: Called with the number of sets replayed so far, and in total.
     """
-    return ClaimReport(tuple(_claims(found, model, graph, data, sets, decision, watch)))
-
-
-def _claims(
-    found: EvenIf,
-    model: Model,
-    graph: TemporalGraph,
-    data: Claim,
-    sets: int | None,
-    decision: Decision | None,
-    watch: Watch | None,
-) -> Iterator[Claim]:
     belongs = [data, same_identity("the model", found.model, identity_of(model))]
     yield from belongs
     if any(claim.status == CONTRADICTED for claim in belongs):

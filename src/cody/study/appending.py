@@ -32,9 +32,19 @@ class LineAppender(Generic[Entry]):
         self.file = file
         self.synced = time.monotonic()
 
+    def read_line(self, line: bytes, number: int) -> Entry:
+        """What a line holds; the first one has the number 1."""
+        raise NotImplementedError
+
     def entries(self) -> Iterator[Entry]:
         """What the complete lines hold, from where the file is."""
-        raise NotImplementedError
+        for number, line in enumerate(iter(self.file.readline, b""), start=1):
+            if not line.endswith(b"\n"):
+                return
+            try:
+                yield self.read_line(line, number)
+            except DataError as error:
+                raise DataError(f"{self.path}, line {number}: {error}") from None
 
     def known(self) -> Iterator[Entry]:
         """What the file holds. Read it to the end before writing anything."""

@@ -205,16 +205,9 @@ class AuditFile(LineAppender[AuditRun | AuditedLink]):
 
     beginnings = (f'{{"schema":"{RUN}"'.encode(), f'{{"schema":"{LINE}"'.encode())
 
-    def entries(self) -> Iterator[AuditRun | AuditedLink]:
-        for number, line in enumerate(iter(self.file.readline, b""), start=1):
-            if not line.endswith(b"\n"):
-                return
-            try:
-                document = parse(line, "a line of an audit")
-                form: type[AuditRun | AuditedLink] = AuditRun if number == 1 else AuditedLink
-                yield read(document, form, "a line of an audit")
-            except DataError as error:
-                raise DataError(f"{self.path}, line {number}: {error}") from None
+    def read_line(self, line: bytes, number: int) -> AuditRun | AuditedLink:
+        form: type[AuditRun | AuditedLink] = AuditRun if number == 1 else AuditedLink
+        return read(parse(line, "a line of an audit"), form, "a line of an audit")
 
 
 def _measured(

@@ -140,14 +140,12 @@ class RobustAppender(LineAppender[RobustLine]):
 
     beginnings = (b'{"schema":"cody/robust/',)
 
-    def entries(self) -> Iterator[RobustLine]:
-        return _robust_lines(self.file)
+    def read_line(self, line: bytes, number: int) -> RobustLine:
+        return _robust_line(line)
 
 
-def _robust_lines(lines: Iterable[bytes]) -> Iterator[RobustLine]:
-    """The complete ones."""
-    what = "a line of robust fidelity"
-    return (read(parse(line, what), RobustLine, what) for line in lines if line.endswith(b"\n"))
+def _robust_line(line: bytes) -> RobustLine:
+    return read(parse(line, "a line of robust fidelity"), RobustLine, "a line of robust fidelity")
 
 
 def _measure_robustness(target: Path, file: Path, model: Model, made: PlantedCauses) -> None:
@@ -250,7 +248,7 @@ def _checks_of(file: Path, records: Sequence[Record]) -> dict[str, Values]:
         "degrees": {_about(record): degree_likelihood(record, graph) for record in records},
     }
     if (there := _file_of(ROBUST, file)).exists():
-        lines = list(_robust_lines(there.read_bytes().splitlines(keepends=True)))
+        lines = [_robust_line(line) for line in there.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
         found["robust+"] = {(line.explainer, line.event): line.plus for line in lines}
         found["robust-"] = {(line.explainer, line.event): line.minus for line in lines}
     for check, disturbance in DISTURBANCES.items():

@@ -7,7 +7,7 @@ any of them. Explainers of your own need no entry: `Explainer("mine", my_policy,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -77,22 +77,10 @@ class Explainer:
         """
         if self.learned:
             self.check(decision_of(model, query, others.get("decision")))
-        search = self.search
-        return explain(
-            model,
-            graph,
-            query,
-            policy=self.policy,
-            search=search.on(graph, others.get("seed", 0)) if isinstance(search, OwnSearch) else search,
-            size=self.size,
-            hops=self.hops,
-            near=self.near,
-            evaluations=self.evaluations,
-            edits=self.edits,
-            by=self.by,
-            dependants=self.dependants,
-            **{"protect": self.protect, **others},
-        )
+        chosen = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("name", "learned")}
+        if isinstance(self.search, OwnSearch):
+            chosen["search"] = self.search.on(graph, others.get("seed", 0))
+        return explain(model, graph, query, **chosen | others)
 
     def options(self, model: Model) -> dict[str, Any]:
         """All that it is given, as plain data, apart from the names of policy and search."""

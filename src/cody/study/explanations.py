@@ -101,23 +101,18 @@ class ExplanationFile(LineAppender[Explanation]):
 
     beginnings = (b'{"schema":"cody/explanation/', b'{"schema": "cody/explanation/')  # the second: of 0.2
 
-    def entries(self) -> Iterator[Explanation]:
-        return _explanations(self.path, (line for line in iter(self.file.readline, b"") if line.endswith(b"\n")))
+    def read_line(self, line: bytes, number: int) -> Explanation:
+        return from_text(line)
 
 
 def read_explanations(path: str | Path) -> Iterator[Explanation]:
     """The explanations in a file, one a line."""
-    path = Path(path)
-    with path.open("rb") as file:
-        yield from _explanations(path, file)
-
-
-def _explanations(path: Path, lines: Iterable[bytes]) -> Iterator[Explanation]:
-    for number, line in enumerate(lines, start=1):
-        try:
-            yield from_text(line)
-        except DataError as error:
-            raise DataError(f"{path}, line {number}: {error}") from None
+    with Path(path).open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                yield from_text(line)
+            except DataError as error:
+                raise DataError(f"{path}, line {number}: {error}") from None
 
 
 def explain_into(

@@ -20,6 +20,8 @@ from cody.utils.forms import Count, Document, Form, as_line
 SCHEMA = "cody/leaderboard/1"
 LINKS = 20  # of each mechanism: what a row of the leaderboard is about
 PACKAGES = ("numpy", "torch")
+OF_RECORDS = ("data_identity", "model_identity", "seed", "search", "policy", "options")
+OF_ANSWERS = ("rows", "candidates", "evaluations")
 
 
 class EntryAnswers(Form, frozen=True, kw_only=True):
@@ -80,21 +82,12 @@ def _groups(file: Path) -> Iterator[EntryAnswers]:
         made_by, first = records[name], answers[0]
         answers = sorted(answers, key=lambda answer: answer.event)
         checks = dict.fromkeys(check for answer in answers for check in answer.checks)
+        about: dict[str, Any] = {field: getattr(first, field) for field in ("log", "model", "explainer", "factual")}
+        about |= {field: getattr(made_by, field) for field in OF_RECORDS}
+        about |= {field: tuple(getattr(answer, field) for answer in answers) for field in OF_ANSWERS}
         yield EntryAnswers(
-            log=first.log,
-            model=first.model,
-            explainer=name,
-            factual=first.factual,
-            data_identity=made_by.data_identity,
-            model_identity=made_by.model_identity,
-            seed=made_by.seed,
-            search=made_by.search,
-            policy=made_by.policy,
-            options=made_by.options,
+            **about,
             events=tuple(answer.event for answer in answers),
-            rows=tuple(answer.rows for answer in answers),
-            candidates=tuple(answer.candidates for answer in answers),
-            evaluations=tuple(answer.evaluations for answer in answers),
             seconds=tuple(_rounded(answer.seconds) for answer in answers),
             checks={check: tuple(_rounded(answer.checks.get(check)) for answer in answers) for check in checks},
         )
@@ -155,19 +148,11 @@ def read_entry(path: str | Path) -> LeaderboardEntry:
 def answers_of(entry: LeaderboardEntry) -> Iterator[BenchmarkAnswer]:
     """What an entry says, an explanation at a time: `cody.study.benchmark.rows_of` makes the table."""
     for group in entry.answers:
-        for place, event in enumerate(group.events):
-            yield BenchmarkAnswer(
-                group.log,
-                group.model,
-                group.explainer,
-                group.factual,
-                event,
-                group.rows[place],
-                group.candidates[place],
-                group.evaluations[place],
-                group.seconds[place],
-                _known(group.checks, place),
-            )
+        about = group.log, group.model, group.explainer, group.factual
+        answers = zip(group.events, group.rows, group.candidates, group.evaluations, group.seconds, strict=True)
+        for place, (event, rows, candidates, evaluations, seconds) in enumerate(answers):
+            checks = _known(group.checks, place)
+            yield BenchmarkAnswer(*about, event, rows, candidates, evaluations, seconds, checks)
 
 
 def _known(checks: Mapping[str, Sequence[float | None]], place: int) -> dict[str, float]:

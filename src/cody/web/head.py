@@ -10,7 +10,7 @@ from cody.models.decision import Above, Between, InTop, Labelled, RatherThan
 from cody.utils.words import count, in_words, is_date, moment, moment_and_zone, sanitize
 from cody.web.charts import ends, meter
 from cody.web.facts import REMOVED, Facts, NamedChange
-from cody.web.markup import Markup, element, link, name
+from cody.web.markup import Markup, element, join, link, name
 
 UNSEARCHED = "{} of the {} near this {} {} evaluated alone. Change some together, or run an explainer."
 SEARCHING = "Searching for the smallest change that flips this … "
@@ -38,7 +38,7 @@ def head(facts: Facts, *, searched: bool, starts: bool = False) -> Markup:
     reason, sentence = (why.reason, why.sentence) if searched or not why.candidates else ("", _unsearched(facts))
     return element(
         "header",
-        element("p", *_between(_byline(facts), " · "), class_="byline"),
+        element("p", join(_byline(facts), " · "), class_="byline"),
         element("h1", *_headline(facts)),
         element(
             "p",
@@ -111,12 +111,6 @@ def bar(facts: Facts, opened: NamedChange) -> Markup:
     line = element("p", element("span", opened.name, id="now-name"), element("span", "", id="status", role="status"))
     buttons = element("div", *_buttons(facts, opened), class_="states", role="group", aria_label="Shown")
     return element("div", element("div", figures, decided), gauge, buttons, line, class_="now scorebar")
-
-
-def _between(parts: list[Markup | str], separator: str) -> Iterator[Markup | str]:
-    for place, part in enumerate(parts):
-        yield from [separator] * bool(place)
-        yield part
 
 
 def about_data(identity: str, called: object = None) -> str:

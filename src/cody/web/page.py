@@ -137,51 +137,31 @@ class Drawn(NamedTuple):
 
 def content(facts: Facts, opened: NamedChange, model: LiveControls | None = None) -> tuple[Markup, Drawn]:
     """The visible parts, from top to bottom."""
-    chosen, searched = frozenset(opened.change), model is None or model.searched
+    why, chosen, searched = facts.why, frozenset(opened.change), model is None or model.searched
     top = head(facts, searched=searched, starts=model is not None and model.starts)
     picture, axes = timeline(facts, chosen)
     tried, dots = landscape(facts)
     parts = [top, bar(facts, opened), what_next(facts) if searched else None]
-    if facts.why.candidates:
+    if why.candidates:
+        several = sum(bool(state.change) for state in facts.states) > 1
         drawing = element("div", network(facts), element("div", _controls(axes), picture), class_="drawing")
         parts += [
             card("timeline", _timeline_title(facts), _timeline_words(facts), drawing, _legend(facts)),
-            *_behind(facts, opened),
-            *_alternatives(facts),
-            *_survives(facts),
+            _behind(facts, opened),
+            card("ways", "Counterfactuals", _ways_words(facts), alternatives(facts)) if several else None,
+            card("survives", "What it survives", why.stability, stability_table(facts)) if why.elsewhere else None,
             card("all", f"All {facts.past}", _table_words(facts), _filter(), _scrolled(facts, chosen)),
         ]
     else:
-        parts += _behind(facts, opened)
-    parts += _shares(facts)
-    search = card("search", "Evaluated sets", _search_words(facts), tried, progress(facts))
-    parts.append(_how(facts, [*_steps(facts), search] if facts.why.candidates else []))
-    tip = element("div", "", id="tip", role="tooltip", hidden=True)
-    return element("main", *parts, tip), Drawn(axes, dots)
-
-
-def _shares(facts: Facts) -> Iterator[Markup]:
-    """The waterfall of what each event adds, where that is known."""
-    why = facts.why
+        parts.append(_behind(facts, opened))
     if why.shares is not None:
         heading = f"What each {facts.event} adds" if why.shares.adds_up else "Attention"
-        yield card("shares", heading, waterfall_title(why).removesuffix(":"), waterfall_chart(why))
-
-
-def _steps(facts: Facts) -> Iterator[Markup]:
-    if facts.why.rows:
-        yield card("steps", _steps_title(facts), _steps_words(facts), steps(facts))
-
-
-def _alternatives(facts: Facts) -> Iterator[Markup]:
-    if sum(bool(state.change) for state in facts.states) > 1:
-        yield card("ways", "Counterfactuals", _ways_words(facts), alternatives(facts))
-
-
-def _survives(facts: Facts) -> Iterator[Markup]:
-    """In which other models the answer holds, and whether it does under noise, where that was tested."""
-    if facts.why.elsewhere:
-        yield card("survives", "What it survives", facts.why.stability, stability_table(facts))
+        parts.append(card("shares", heading, waterfall_title(why).removesuffix(":"), waterfall_chart(why)))
+    answer = [card("steps", _steps_title(facts), _steps_words(facts), steps(facts))] if why.rows else []
+    search = card("search", "Evaluated sets", _search_words(facts), tried, progress(facts))
+    parts.append(_how(facts, [*answer, search] if why.candidates else []))
+    tip = element("div", "", id="tip", role="tooltip", hidden=True)
+    return element("main", *parts, tip), Drawn(axes, dots)
 
 
 def _how(facts: Facts, charts: Sequence[Markup]) -> Markup:
@@ -200,11 +180,12 @@ def _how(facts: Facts, charts: Sequence[Markup]) -> Markup:
     )
 
 
-def _behind(facts: Facts, opened: NamedChange) -> Iterator[Markup]:
-    """What lies behind the decision, before and after; nothing where the score says it all."""
+def _behind(facts: Facts, opened: NamedChange) -> Markup | None:
+    """What lies behind the decision, before and after; None where the score says it all."""
     words = words_of(facts.why.decision)
-    if words is not None:
-        yield card("behind", words.title, words.sentence, before_and_after(facts, opened.change, opened.name))
+    if words is None:
+        return None
+    return card("behind", words.title, words.sentence, before_and_after(facts, opened.change, opened.name))
 
 
 def _timeline_title(facts: Facts) -> str:

@@ -142,9 +142,7 @@ def _contrast(each: Contrast, chosen: ChosenPredictions) -> Markup:
     low, high = sorted((decisive.value, candidates.value))
     parts = [
         *_rules(),
-        element(
-            "rect", x=percent(decisive.low), y=6, width=percent(decisive.high - decisive.low), height=6, class_="band"
-        ),
+        _band(decisive),
         element("line", x1=percent(low), x2=percent(high), y1=9, y2=9, class_="from-to"),
         element("circle", cx=percent(candidates.value), cy=9, r=4.5, class_="all"),
         element("circle", cx=percent(decisive.value), cy=9, r=5, class_="decisive"),
@@ -159,6 +157,11 @@ def _contrast(each: Contrast, chosen: ChosenPredictions) -> Markup:
         _ratio(each),
         kind="row",
     )
+
+
+def _band(share: Share) -> Markup:
+    """The interval of a share."""
+    return element("rect", x=percent(share.low), y=6, width=percent(share.high - share.low), height=6, class_="band")
 
 
 def _rules() -> list[Markup]:
@@ -206,26 +209,16 @@ def _decider(each: Decider, most: int, chosen: ChosenPredictions) -> Markup:
 
 def comparison_rows(rows: Sequence[tuple[str, Share, ChosenPredictions]]) -> Markup:
     """Shares on which two models agree."""
-    made = []
-    for what, share, chosen in rows:
-        band = element(
-            "rect", x=percent(share.low), y=6, width=percent(share.high - share.low), height=6, class_="band"
-        )
-        dot = element("circle", cx=percent(share.value), cy=9, r=5, class_="decisive")
-        made.append(
-            element(
-                "li",
-                chosen.button(
-                    element("span", what, class_="what"),
-                    element("svg", *_rules(), band, dot, width="100%", height=ROW, aria_hidden="true"),
-                    element(
-                        "span",
-                        element("b", percent_words(share.value)),
-                        element("small", between(share)),
-                        class_="ratio",
-                    ),
-                    kind="row",
-                ),
-            )
-        )
+    made = (element("li", _agreement(*row)) for row in rows)
     return join([_scale("", ""), element("ul", *made, class_="rows")])
+
+
+def _agreement(what: str, share: Share, chosen: ChosenPredictions) -> Markup:
+    dot = element("circle", cx=percent(share.value), cy=9, r=5, class_="decisive")
+    figure = element("b", percent_words(share.value)), element("small", between(share))
+    return chosen.button(
+        element("span", what, class_="what"),
+        element("svg", *_rules(), _band(share), dot, width="100%", height=ROW, aria_hidden="true"),
+        element("span", *figure, class_="ratio"),
+        kind="row",
+    )
