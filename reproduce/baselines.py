@@ -29,7 +29,7 @@ from cody.search import top_share
 from cody.search.oracle import Oracle
 from cody.search.policies import event_impact, random, spatio_temporal
 from cody.study.explainers import FACTUAL, SEARCHES, Explainer, at_sparsities, explainer, find
-from cody.study.instances import sample_kinds, sample_links
+from cody.study.instances import sample_kinds
 from cody.study.metrics import delta_logit, delta_probability
 from cody.study.run import EvaluationPlan, Link, evaluate
 from cody.train.tgat import TGAT
@@ -120,12 +120,11 @@ def on_shipped(only=None, links=100):
         thorough = find("scout").title
         explainers[thorough] = replace(explainers[thorough], search=thorough_scout)
         explainers["spatio-temporal"] = Explainer("spatio-temporal", spatio_temporal, top_share)
-        for correct in (True, False):
-            rows = sample_links(model, graph, links, correct=correct)
+        for kind, rows in sample_kinds(model, graph, links, ("correct", "incorrect")).items():
             for title, one in explainers.items():
                 if only not in (None, title):
                     continue
-                print(f"{name} {'correct' if correct else 'incorrect'} {title}:", judged(model, rows, one))
+                print(f"{name} {kind} {title}:", judged(model, rows, one))
 
 
 def judged(model, rows, explainer):

@@ -10,7 +10,7 @@ import torch
 
 import cody
 from cody.search import scout
-from cody.study.instances import sample_links
+from cody.study.instances import sample_kinds
 from cody.utils.files import write_atomically
 
 
@@ -51,8 +51,7 @@ def samples(options):
         graph = cody.load(data)
         for kind in ("tgn", "tgat"):
             model = cody.load_model(options.models / f"{kind}-{data}", graph)
-            for predictions in ("correct", "incorrect"):
-                rows = sample_links(model, graph, options.links, correct=predictions == "correct")
+            for predictions, rows in sample_kinds(model, graph, options.links, ("correct", "incorrect")).items():
                 yield {"data": data, "model": kind, "predictions": predictions}, model, graph, rows
 
 

@@ -23,7 +23,7 @@ from cody.explaining.pipeline import explain
 from cody.models import ToyModel
 from cody.models.contract import _AskEachTime, fingerprint
 from cody.search import policies
-from cody.study.instances import sample_links
+from cody.study.instances import sample_kinds
 from cody.study.record import Record
 from cody.study.record_file import appending, read_records
 from cody.study.run import EvaluationPlan, Explainer, Link, Sample, evaluate, run
@@ -103,8 +103,8 @@ def test_each_explainer_gets_every_link_of_each_kind(tmp_path, toy):
 def test_a_logit_of_zero_predicts_no_link(toy):
     graph = toy[1]
     undecided = ToyModel(graph, np.zeros(graph.num_events))
-    assert len(sample_links(undecided, graph, 3, correct=False)) == 3
-    assert len(sample_links(undecided, graph, 3, correct=True)) == 0
+    drawn = sample_kinds(undecided, graph, 3, ["correct", "incorrect"])
+    assert {kind: len(rows) for kind, rows in drawn.items()} == {"correct": 0, "incorrect": 3}
 
 
 def test_a_run_that_was_stopped_continues_and_repeats_nothing(tmp_path, toy, monkeypatch):

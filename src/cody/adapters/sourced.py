@@ -13,7 +13,7 @@ only as long as it differs from the one in the table. Where many slots can chang
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -27,7 +27,7 @@ from cody.adapters.memory_table import NONE, MemoryLog, MemorySteps, StateTable
 from cody.adapters.slots import UNKNOWN, BatchSlots, OpenSlot, SlotLineage
 from cody.adapters.versioned import FollowedMemory, VersionWorkspace, gru_weights
 from cody.adapters.workspace import Workspace
-from cody.engine.selfcheck import SelfCheck
+from cody.engine.selfcheck import CheckedSession
 from cody.engine.vectors import NearDuplicates
 from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph
 from cody.models.contract import Change, Margin, check_changes
@@ -292,19 +292,13 @@ class SlotWorkspace(Workspace):
         return chosen
 
 
-class SourcedSession:
-    """A model with event-sourced memory asked about one link, or about several of the same moment.
-
-    What it knows is taken out while it changes: if a call fails or is interrupted, the next one starts afresh.
-    `margin` tells where an estimate could change a decision: there, scores are exact. None: every score counts, and the
-    first one decides.
-    """
+class SourcedSession(CheckedSession):
+    """A model with event-sourced memory asked about one link, or about several of the same moment."""
 
     def __init__(self, model: SourcedModel, links: Sequence[Query], margin: Margin | None, rows: Iterable[int]) -> None:
-        self.model, self.links = model, links
-        self.rows = frozenset(rows)
+        super().__init__(links, model.outputs, margin, rows)
+        self.model = model
         self._workspace: Workspace | None = None
-        self._check = SelfCheck(margin)
 
     @property
     def size(self) -> int:
@@ -317,21 +311,6 @@ class SourcedSession:
         self._workspace = self._take(frozenset())
         return self._workspace.count * VECTORS_OF_A_STATE * int(self.model.like.shape[1])
 
-    @property
-    def corrections(self) -> Mapping[Change, float]:
-        """The exact answers to what it had answered before it found that it must not approximate."""
-        return {change: float(logit[0]) for change, logit in self._check.corrections.items()}
-
-    @property
-    def corrected_scores(self) -> Mapping[Change, FloatArray]:
-        """The same with the scores of all links. [m]"""
-        return self._check.corrections
-
-    def logits(self, changes: Sequence[Change]) -> FloatArray:
-        """One logit for each change, [B]; with more than two classes, the score of each. [B, C]"""
-        scores = self.scores(changes)
-        return scores[:, 0] if self.model.outputs == 1 else scores
-
     @torch.no_grad()
     def scores(self, changes: Sequence[Change]) -> FloatArray:
         """The scores of all links for each change. [B, m]"""
@@ -343,7 +322,7 @@ class SourcedSession:
             workspace = self._take(frozenset[int]().union(*some))
             answers += self._check.answer(workspace, some)
             self._workspace = self._check.trusted(workspace)
-        return np.array(answers, dtype=np.float64).reshape(len(changes), len(self.links) * self.model.outputs)
+        return self.table(answers)
 
     def _take(self, asked: frozenset[int]) -> Workspace:
         workspace, self._workspace = self._workspace, None

@@ -10,7 +10,7 @@ What is not there yet asks the layer below for its neighbours, and so on down to
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -22,7 +22,7 @@ from cody.engine.links import LinkScorer
 from cody.engine.masks import AttendedEvents, EditableEvents, Masks, Requests, Windows
 from cody.engine.replay import Replay
 from cody.engine.rows import numbered_rows
-from cody.engine.selfcheck import SelfCheck
+from cody.engine.selfcheck import CheckedSession
 from cody.engine.threads import one_thread
 from cody.engine.vectors import Products, Vectors
 from cody.engine.weights import Weights
@@ -341,20 +341,13 @@ class QueryWorkspace:
         return scores
 
 
-class FastSession:
-    """A fast model asked about one link, or about several of the same moment.
-
-    What it knows is taken out while it changes: if a call fails or is interrupted, that is gone, and the next call
-    starts afresh. `margin` tells where an estimate could change a decision: there, scores are exact. None: every score
-    counts, and the first one decides.
-    """
+class FastSession(CheckedSession):
+    """A fast model asked about one link, or about several of the same moment."""
 
     def __init__(self, model: FastModel, links: Sequence[Query], margin: Margin | None, rows: Iterable[int]) -> None:
-        self.model = model
-        self.links, self.margin = tuple(links), margin or first_score
-        self.rows = frozenset(rows)  # what will probably be changed: better to make the masks once
+        super().__init__(links, model.outputs, margin, rows)  # with the rows, masks are made once
+        self.model, self.margin = model, margin or first_score
         self._workspace: QueryWorkspace | None = None
-        self._check = SelfCheck(margin)
 
     @property
     def size(self) -> int:
@@ -369,21 +362,6 @@ class FastSession:
             self._workspace = self._take([])
         return self._workspace.inputs.most
 
-    @property
-    def corrections(self) -> Mapping[Change, float]:
-        """The exact answers to what it had answered before it found that it must not approximate."""
-        return {change: float(scores[0]) for change, scores in self._check.corrections.items()}
-
-    @property
-    def corrected_scores(self) -> Mapping[Change, FloatArray]:
-        """The same with the scores of all links. [m]"""
-        return self._check.corrections
-
-    def logits(self, changes: Sequence[Change]) -> FloatArray:
-        """One logit for each change, [B]; of a model of more than two classes, the score of each class. [B, C]"""
-        scores = self.scores(changes)
-        return scores[:, 0] if self.model.outputs == 1 else scores
-
     def scores(self, changes: Sequence[Change]) -> FloatArray:
         """The scores of all links for each change. [B, m]"""
         changes = check_changes(self.model.graph, changes)
@@ -395,7 +373,7 @@ class FastSession:
                 workspace = self._take(changes[len(answers) :])
                 answers += self._check.answer(workspace, changes[len(answers) :])
                 self._workspace = self._check.trusted(workspace)
-        return np.array(answers, dtype=np.float64).reshape(len(changes), len(self.links) * self.model.outputs)
+        return self.table(answers)
 
     def _take(self, changes: Sequence[Change]) -> QueryWorkspace:
         """What is known, if that is enough for these changes and not too much."""

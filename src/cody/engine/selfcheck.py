@@ -15,13 +15,13 @@ be off by more.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Protocol, Self, TypeVar
 
 import numpy as np
 
-from cody.graph import BoolArray, FloatArray, is_in
+from cody.graph import BoolArray, FloatArray, Query, is_in
 from cody.models.contract import Change, Margin, first_score
 
 PROMISE = 1e-4  # of a logit: docs/engine.md has what was measured
@@ -120,6 +120,48 @@ class SelfCheck:
         oldest = np.array([min(change, default=self.oldest) for change in changes])
         sample[oldest.argmin()] |= oldest.min() < self.oldest
         return sample
+
+
+class CheckedSession:
+    """A model asked about one link, or about several of the same moment, that compares its estimates with exact scores.
+
+    What it knows is taken out while it changes: if a call fails or is interrupted, that is gone, and the next call
+    starts afresh. `margin` tells where an estimate could change a decision: there, scores are exact. None: every score
+    counts, and the first one decides.
+
+    Args:
+        links: The links.
+        outputs: How many scores there are for each.
+        margin: Of the decision.
+        rows: What will probably be changed.
+    """
+
+    def __init__(self, links: Sequence[Query], outputs: int, margin: Margin | None, rows: Iterable[int]) -> None:
+        self.links, self.outputs, self.rows = tuple(links), outputs, frozenset(rows)
+        self._check = SelfCheck(margin)
+
+    @property
+    def corrections(self) -> Mapping[Change, float]:
+        """The exact answers to what it had answered before it found that it must not approximate."""
+        return {change: float(scores[0]) for change, scores in self._check.corrections.items()}
+
+    @property
+    def corrected_scores(self) -> Mapping[Change, FloatArray]:
+        """The same with the scores of all links. [m]"""
+        return self._check.corrections
+
+    def logits(self, changes: Sequence[Change]) -> FloatArray:
+        """One logit for each change, [B]; of a model of more than two classes, the score of each class. [B, C]"""
+        scores = self.scores(changes)
+        return scores[:, 0] if self.outputs == 1 else scores
+
+    def scores(self, changes: Sequence[Change]) -> FloatArray:
+        """The scores of all links for each change. [B, m]"""
+        raise NotImplementedError
+
+    def table(self, answers: Sequence[FloatArray]) -> FloatArray:
+        """The scores of each change as an array. → [B, m]"""
+        return np.array(answers, dtype=np.float64).reshape(len(answers), len(self.links) * self.outputs)
 
 
 def every_score(scores: FloatArray) -> FloatArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
@@ -23,33 +24,19 @@ MOST_EVENTS = 5_000  # of all candidate units together: what one evaluation may 
 FEWEST, OVERLAP = 3, 0.8  # events of an answer, and the share of it and a unit that both have, to be nearly that unit
 
 
+@dataclass(slots=True, eq=False)
 class NearUnits:
-    """The units near a link; each is known by the same row whatever the number of candidates.
+    """The units near a link; each is known by the same row whatever the number of candidates."""
 
-    Args:
-        graph: The log.
-        query: The link, as the model sees it.
-        hops: Neighbourhood radius in hops.
-        near: Finds the nearest events.
-        protect: Events that may not be removed, as of this link: units are without them.
-        kind: Which events change together; None: each event is a unit of its own.
-        rule: Which events go along with others; None: none.
-    """
-
-    def __init__(
-        self,
-        graph: TemporalGraph,
-        query: Query,
-        hops: int,
-        near: Near,
-        protect: Protected | None,
-        kind: UnitKind | None,
-        rule: Rule | None,
-    ) -> None:
-        self.graph, self.query, self.hops, self.near = graph, query, hops, near
-        self.protect, self.kind, self.rule = protect, kind, rule
-        self.row_of: dict[Label, int] = {}
-        self.left_out = 0  # of the units that were asked for last, because all together would be too large
+    graph: TemporalGraph
+    query: Query  # the link, as the model sees it
+    hops: int  # neighbourhood radius
+    near: Near  # finds the nearest events
+    protect: Protected | None  # events that may not be removed, as of this link: units are without them
+    kind: UnitKind | None  # which events change together; None: each event is a unit of its own
+    rule: Rule | None  # which events go along with others; None: none
+    row_of: dict[Label, int] = field(default_factory=dict)  # by which each unit is known
+    left_out: int = 0  # of the units that were wanted last, because all together would be too large
 
     def of_size(self, size: int) -> dict[int, Unit]:
         """At most `size` units, by the row that each is known by, the nearest first."""

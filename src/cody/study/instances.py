@@ -9,12 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from cody.errors import CallError
-from cody.graph import IntArray, TemporalGraph
+from cody.graph import TemporalGraph
 from cody.models.contract import Model, subject_of
 from cody.models.deciding import ByLabel
 from cody.models.decision import Decision
 from cody.study.decisions import check_decision, decision_about, kind_of, margin_of
-from cody.study.record import KINDS
 
 TEST_PERIOD = (0.85, 1.0)  # shares of the events; the default
 PAPER_PERIOD, PAPER_MARGIN = (0.2, 0.6), 0.2  # of the links behind the published tables
@@ -25,26 +24,6 @@ class Link(NamedTuple):
 
     event: int
     kind: str
-
-
-def sample_links(
-    model: Model,
-    graph: TemporalGraph,
-    count: int,
-    *,
-    correct: bool,
-    period: tuple[float, float] = TEST_PERIOD,
-    margin: float = 0.0,
-    seed: int = 0,
-    decision: Decision | ByLabel | None = None,
-) -> IntArray:
-    """Rows of up to `count` random events about which the prediction is right (`correct`) or wrong, ascending.
-
-    Drawn from the events between the two shares of `period`; `margin` leaves out those whose margin is closer to 0.
-    """
-    kind = KINDS[not correct]
-    rows = sample_kinds(model, graph, count, [kind], period=period, margin=margin, seed=seed, decision=decision)[kind]
-    return np.array(rows, dtype=np.int64)
 
 
 def sample_kinds(
@@ -59,9 +38,10 @@ def sample_kinds(
     events: Sequence[int] | None = None,
     decision: Decision | ByLabel | None = None,
 ) -> dict[str, list[int]]:
-    """For each kind, "correct" or "incorrect", the links that `sample_links` draws; no event is scored twice.
+    """Rows of up to `count` random events for each kind: about which the prediction is "correct" or "incorrect".
 
-    With `events`, they are drawn among these rows, whatever the period.
+    Drawn from the events between the two shares of `period`, or with `events` among these rows; `margin` leaves out
+    those whose margin is closer to 0. The rows ascend.
     """
     check_sample(count, period, margin)
     check_decision(model, graph, decision)
