@@ -56,6 +56,12 @@ def test_what_if_each_unit_is_the_same_as_without_it():
     assert "Removed alone, 1 of 64 units would change" in shown
 
 
+def test_what_if_names_single_events_beside_units():
+    alone = run("what-if", "--event", EVENT, "--without-day", "2004-07-18", "--without", 52989)
+    assert "day 2004-07-18 (22 messages)" in alone
+    assert "52989" in alone
+
+
 def test_what_if_with_dependants_shows_the_literal_removal_too():
     done = run("what-if", "--event", 53002, "--without", 52529, "--with-dependants", "reply")
     assert "52529 and 13 dependants" in done

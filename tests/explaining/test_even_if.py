@@ -261,6 +261,7 @@ def test_many_links_are_answered_each_on_a_line_and_those_without_a_past_are_nam
         (["--even-if", "--count", "3"], "leave out --count"),
         (["--even-if", "--why-not"], "leave out --allow and --why-not"),
         (["--even-if", "--explainer", "pbone"], "needs a search"),
+        (["--even-if", "--with-dependants", "reply"], "which may depend on those: leave out --with-dependants"),
     ],
 )
 def test_wrong_calls_are_refused(saved, words, message):

@@ -346,6 +346,8 @@ def test_decisions_can_be_sent_to_workers():
         (lambda: cody.above("high"), "a threshold is a probability between 0 and 1, not high"),
         (lambda: cody.above(logit=float("nan")), "a threshold is a probability between 0 and 1, not nan"),
         (lambda: cody.in_top(3, []), "among names no rival: name some nodes, or leave it out"),
+        (lambda: cody.in_top(3, "942"), "among is a list of nodes, not the text '942'"),
+        (lambda: cody.between("low", 2), "a range goes from a lower to a higher number, not from low to 2"),
         (lambda: cody.between(float("nan"), 2), "a range goes from a lower to a higher number, not from nan to 2"),
         (lambda: cody.in_top(0), "k must be at least 1, not 0"),
         (lambda: cody.in_top(2.5), "k must be a whole number, not 2.5"),

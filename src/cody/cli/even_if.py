@@ -43,6 +43,10 @@ def check_even_if(chosen: Explainer, *, others: dict[str, bool]) -> None:
         )
     if chosen.edits != (removals,):
         raise CallError("--even-if says what could be missing: leave out --allow and --why-not")
+    if chosen.dependants is not None:
+        raise CallError(
+            "--even-if keeps some events and removes others, which may depend on those: leave out --with-dependants"
+        )
     if find(chosen.name).factual:
         raise CallError(f"--even-if needs a search, and {chosen.name!r} is none: leave out --explainer")
 

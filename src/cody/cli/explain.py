@@ -315,7 +315,7 @@ def explain(
 
         given = {"--csv": result.as_csv and events is None}
         given |= {"--out": result.out is not None, "--workers": result.workers > 1}
-        given |= {"--count": search.count is not None, "--with-dependants": chosen.dependants is not None}
+        given |= {"--count": search.count is not None}
         given["--figure"] = result.figure is not None
         check_even_if(chosen, others=given)
     elif alone:

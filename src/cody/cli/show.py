@@ -22,6 +22,7 @@ from cody.explaining.advice import NextStep, next_steps
 from cody.explaining.explanation import Explanation
 from cody.explaining.waterfall import waterfall_lines
 from cody.explaining.what_if import DecidedCase, Scenario
+from cody.explaining.without import few_rows
 from cody.explaining.wording import AnswerTable, alternatives_table, answer_table
 from cody.graph import TemporalGraph
 from cody.graph.edits import Add, Alter, Move
@@ -455,11 +456,7 @@ def _link(graph: TemporalGraph, row: int) -> str:
 def _rows(case: Scenario) -> str:
     """What a scenario removes: by name, else by rows; and how many events went along."""
     along = f" and {count(len(case.dependants), 'dependant')}" if case.dependants else ""
-    if case.names:
-        return "\n".join(case.names) + along
-    rows = [str(row) for row in sorted(case.removed - case.dependants)]
-    named = ", ".join(rows) if len(rows) <= 4 else f"{', '.join(rows[:3])}, … ({len(rows)} events)"
-    return named + along
+    return ("\n".join(case.names) or few_rows(case.removed - case.dependants)) + along
 
 
 def _percent(share: float | None) -> str:

@@ -152,7 +152,7 @@ def _say_what_is_too_late(graph: TemporalGraph, case: Scenario, new_nodes: Seque
     if len(later) == 1 and not own:
         say(f"event {later[0]} does not lie before {what}: leaving it out changes nothing")
     elif len(later) > 1:
-        some = f"{len(later):,} of {count(len(case.removed), 'event')}, from {later[0]} on,"
+        some = f"{len(later):,} of {count(len(case.removed), graph.name_of_event())}, from {later[0]} on,"
         say(f"{some} do not lie before {what}: leaving them out changes nothing")
     for edit in case.edits:
         if said := unseen(graph, case.query, edit, new_nodes, what):

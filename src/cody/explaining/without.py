@@ -19,7 +19,7 @@ class Removal(NamedTuple):
     """Events that did not happen, and how they were named."""
 
     rows: Change
-    names: tuple[str, ...]  # of units that were named: "node 105 (12 messages)"
+    names: tuple[str, ...]  # where units were named: "node 105 (12 messages)", and beside them single rows
 
     def dependants(self, graph: TemporalGraph, rule: Rule | None, before: int) -> Change:
         """What goes along with them by a rule, of the events before a row; nothing without a rule.
@@ -58,12 +58,24 @@ def without(
     [0, 1, 3]
     """
     (rows,) = check_changes(graph, [events])
+    single = few_rows(rows)
     units = [find_unit(graph, node, str(name)) for name in nodes]
     units += [find_unit(graph, pair, each if isinstance(each, str) else _quoted(each)) for each in pairs]
     units += [find_unit(graph, day, text) for text in days]
     units += [_period(graph, time, late) for time, late in ((after, True), (before, False)) if time is not None]
     names = tuple(f"{unit.name} ({count(len(unit.rows), graph.name_of_event())})" for unit in units)
+    names += (single,) if names and single else ()
     return Removal(rows.union(*(unit.rows.tolist() for unit in units)), names)
+
+
+def few_rows(rows: Change) -> str:
+    """Rows of events as text, many of them by the first and their number.
+
+    >>> few_rows(frozenset({7, 3})), few_rows(frozenset(range(9)))
+    ('3, 7', '0, 1, 2, … (9 events)')
+    """
+    ordered = [str(row) for row in sorted(rows)]
+    return ", ".join(ordered) if len(ordered) <= 4 else f"{', '.join(ordered[:3])}, … ({len(ordered)} events)"
 
 
 def _quoted(names: tuple[Any, Any]) -> str:

@@ -265,7 +265,8 @@ def decision_of(model: Model, query: Query, decision: Decision | ByLabel | None 
 
 def _checked(decision: Decision) -> Decision:
     if not isinstance(decision, Decision):
-        forms = "cody.above(0.8), cody.rather_than(node), cody.in_top(10), cody.labelled(name) or cody.between(2, 5)"
+        forms = "cody.above(0.8), cody.rather_than(node), cody.in_top(10), cody.labelled(name), cody.between(2, 5)"
+        forms += " or cody.decided_by(function)"
         raise CallError(f"a decision is {forms}, not {decision!r:.60}")
     return decision
 

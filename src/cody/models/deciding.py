@@ -80,6 +80,8 @@ def in_top(k: int, among: Sequence[Any] | Callable[[Query], Sequence[Any]] | Non
     """
     if whole_number("k", k) < 1:
         raise CallError(f"k must be at least 1, not {k}")
+    if isinstance(among, str):
+        raise CallError(f"among is a list of nodes, not the text {among!r:.60}: write [{among!r:.60}]")
     if callable(among):
         return InTop(int(k), own=among, rivals_of=getattr(among, "__name__", None) or repr(among))
     if among is not None and not len(among):
@@ -129,9 +131,13 @@ def between(low: float, high: float) -> Between:
         low: The lower end.
         high: The upper end.
     """
-    if not low < high:
+    try:
+        ends = float(low), float(high)
+    except (TypeError, ValueError):
+        ends = math.nan, math.nan
+    if not ends[0] < ends[1]:
         raise CallError(f"a range goes from a lower to a higher number, not from {low} to {high}")
-    return Between(float(low), float(high))
+    return Between(*ends)
 
 
 @readable_help

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -12,9 +12,6 @@ from cody.errors import CallError
 from cody.graph import IntArray, Query, TemporalGraph, check_query
 from cody.utils.frames import frame_of_kind
 from cody.utils.words import count, from_to, is_date
-
-if TYPE_CHECKING:
-    pass
 
 PERIOD = (0.85, 1.0)  # default period of scored links, as shares of all events: no model was fit to it
 LINKS_AT_ONCE = 1024  # between two reports of progress

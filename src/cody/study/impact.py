@@ -112,6 +112,7 @@ class Impact(Document, frozen=True, tag_field="schema", tag=SCHEMA):
         ),
     ] = 0
     called: Annotated[str, Meta(description="what is predicted: a link, or an event or node that is labelled")] = "link"
+    thing: Annotated[str, Meta(description="what the data call an event")] = "event"
 
     @property
     def flips(self) -> tuple[MovedLink, ...]:
@@ -382,6 +383,7 @@ def _document(
         half_within=_within(since, moved, 0.5),
         most_within=_within(since, moved, 0.9),
         called=name_of_subject(model, graph),
+        thing=graph.name_of_event(),
         own=found.later.own,
         incomparable=found.later.incomparable,
     )

@@ -29,6 +29,11 @@ def called(found: Impact) -> str:
     return sanitize(found.called, 24)
 
 
+def thing(found: Impact) -> str:
+    """What the data call one event."""
+    return sanitize(found.thing, 24)
+
+
 def reach(found: Impact) -> str:
     """How many links move at all."""
     if not found.reached:
@@ -46,7 +51,7 @@ def lasting(found: Impact) -> str:
     if found.half_within is None or found.most_within is None:
         return ""
     half, most = (since_in_words(found, time) for time in (found.half_within, found.most_within))
-    after = "the event" if len(found.removed.rows) == 1 else "the latest of the events"
+    after = f"the {thing(found)}" if len(found.removed.rows) == 1 else f"the latest of the {thing(found)}s"
     return f"Half of all movement lies within {half} after {after}, nine tenths within {most}."
 
 
@@ -88,7 +93,9 @@ def _own_links(found: Impact) -> str:
     """The links that are removed themselves; empty if there are none, or just the one event."""
     if not found.own or len(found.removed.rows) == 1:
         return ""
-    are = "is one of the removed events itself and was" if found.own == 1 else "are removed events themselves and were"
+    are = f"is one of the removed {thing(found)}s itself and was"
+    if found.own > 1:
+        are = f"are removed {thing(found)}s themselves and were"
     return f"{count(found.own, called(found))} of the period {are} left out."
 
 
@@ -102,7 +109,9 @@ def moves_table(found: Impact, links: Sequence[MovedLink]) -> TextTable:
     dated = bool(links) and is_date(links[0].time)
     time = heading_of_times(links[0].time) if links else "time"
     score = "#margin" if links and links[0].score is None else "#score"
-    table = TextTable("#event", called(found), time, "#after", "#hops", score, "#without", "decision", whole=[2])
+    table = TextTable(
+        f"#{heading_of_rows(found)}", called(found), time, "#after", "#hops", score, "#without", "decision", whole=[2]
+    )
     for each in links:
         before, after = scores_of(each)
         table.add_row(
@@ -116,6 +125,11 @@ def moves_table(found: Impact, links: Sequence[MovedLink]) -> TextTable:
             each.outcome if each.flips else "stays",
         )
     return table
+
+
+def heading_of_rows(found: Impact) -> str:
+    """What the numbers of events are headed by: `row`, where what is predicted is an event itself."""
+    return "event" if found.called == "link" else "row"
 
 
 def scores_of(link: MovedLink) -> list[str]:
@@ -135,7 +149,7 @@ def time_table(found: Impact) -> TextTable:
 
 def hops_table(found: Impact) -> TextTable:
     """How far it spreads."""
-    table = TextTable("events between", f"#{called(found)}s", "#mean change", "#flips")
+    table = TextTable(f"{thing(found)}s between", f"#{called(found)}s", "#mean change", "#flips")
     for each in found.by_hops:
         name = hops_in_words(each.hops)
         table.add_row(name, f"{each.links:,}", f"{each.moved:.2g}" if each.moved else "0", f"{each.flips:,}")
@@ -151,7 +165,7 @@ def subject(found: Impact) -> str:
     """What was removed and which links were looked at, in a line."""
     links = f"{count(found.links, called(found))}, {from_to(found.first, found.last)}"
     number = len(found.removed.rows)
-    size = "" if number == 1 else f" ({count(number, 'event')})"
+    size = "" if number == 1 else f" ({count(number, thing(found))})"
     return f"{found.removed.name}{size} · {links}"
 
 

@@ -148,7 +148,7 @@ def _title(facts: Facts) -> list[str]:
     before = f"{about}: {facts.gauge.word} {first} ({facts.outcome(why.original)})"
     if not why.rows or why.logits[-1] is None:
         return [before]
-    changed = f"without {len(why.rows)} {facts.event}{'s' if len(why.rows) > 1 else ''}"
+    changed = f"without {len(why.rows)} {facts.thing}{'s' if len(why.rows) > 1 else ''}"
     if any(why.candidates[facts.number[row]].edit != REMOVED for row in why.rows):
         changed = f"with {len(why.rows)} edit{'s' if len(why.rows) > 1 else ''}"
     return [before, f"{changed}: {last} ({facts.outcome(why.logits[-1])})"]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from cody.study.impact import HopBin, Impact, MovedLink, TimeBin
 from cody.study.impact_words import (
     called,
+    heading_of_rows,
     hops_in_words,
     lasting,
     left_out,
@@ -15,6 +16,7 @@ from cody.study.impact_words import (
     scores_of,
     since_in_words,
     subject,
+    thing,
     verification,
 )
 from cody.study.impact_words import sentence as finding
@@ -92,7 +94,8 @@ def _plot(found: Impact) -> Markup:
     ]
     drawn = element("svg", *rules, *ticks, *dots, width="100%", height=HEIGHT, role="img", aria_labelledby="plot-title")
     rest = found.moved_links - len(shown)
-    words = f"Each point is a {called(found)} whose score changes: how long after the removed events, and by how much. "
+    words = f"Each point is a {called(found)} whose score changes: how long after the removed {thing(found)}s, and by "
+    words += "how much. "
     words += "Larger points are decided differently."
     words += f" The {DRAWN:,} that move furthest are drawn." if rest > 0 else ""
     return card("plot", "What moves, and when", words, element("div", drawn, class_="dots-plot"))
@@ -119,8 +122,13 @@ def _bars(found: Impact) -> Markup:
     by_hops = _rows([(hops_in_words(each.hops), each) for each in found.by_hops], f"{called(found)}s")
     panels = element(
         "div",
-        element("div", element("h3", "Time since the events"), by_time, class_="panel"),
-        element("div", element("h3", f"Events between {called(found)} and removed event"), by_hops, class_="panel"),
+        element("div", element("h3", f"Time since the {thing(found)}s"), by_time, class_="panel"),
+        element(
+            "div",
+            element("h3", f"{thing(found).capitalize()}s between the {called(found)} and the removed {thing(found)}"),
+            by_hops,
+            class_="panel",
+        ),
         class_="panels",
     )
     words = f"Mean change of the score over all {called(found)}s of a row, also those that do not move."
@@ -148,8 +156,9 @@ def _rows(bins: Sequence[tuple[str, TimeBin | HopBin]], counted: str) -> Markup:
 def _table(found: Impact) -> Markup:
     shown = found.moves[:LISTED]
     score = "score" if shown[0].score is not None else "margin"
-    heads = ["event", called(found), heading_of_times(found.last), "after", "hops", score, "without", "decision"]
-    made = table([*heads, "verified"], (_row(found, each) for each in shown))
+    about = [heading_of_rows(found), called(found), heading_of_times(found.last)]
+    heads = [*about, "after", "hops", score, "without", "decision", "verified"]
+    made = table(heads, (_row(found, each) for each in shown))
     rest = found.moved_links - len(shown)
     words = "Flips first, then by how far the score moves."
     if rest > 0:

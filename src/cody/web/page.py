@@ -266,7 +266,7 @@ def _sample(key: str) -> Markup:
 
 def _steps_title(facts: Facts) -> str:
     if facts.why.factual:
-        return f"The named {facts.event}s, step by step"
+        return f"The named {facts.thing}s, step by step"
     return "The answer, step by step" if facts.why.is_counterfactual else "The closest set, step by step"
 
 
@@ -294,9 +294,9 @@ def _ways_words(facts: Facts) -> str:
 def _table_words(facts: Facts) -> str:
     imagined = any(event.edit != REMOVED for event in facts.why.candidates)
     tick = ", tick an imagined one to add it" if imagined else ""
-    article = "an" if facts.event[:1].lower() in "aeiou" else "a"
-    untick = f"Untick {article} {facts.event} to remove it{tick}."
-    return f"{untick} Last column: the {facts.gauge.word} with only that {facts.event} changed; largest effect first."
+    article = "an" if facts.thing[:1].lower() in "aeiou" else "a"
+    untick = f"Untick {article} {facts.thing} to remove it{tick}."
+    return f"{untick} Last column: the {facts.gauge.word} with only that {facts.thing} changed; largest effect first."
 
 
 def _filter() -> Markup:
@@ -307,7 +307,7 @@ def _filter() -> Markup:
 
 
 def _scrolled(facts: Facts, chosen: frozenset[int]) -> Markup:
-    region = {"tabindex": 0, "role": "region", "aria-label": f"Table of {facts.event}s"}
+    region = {"tabindex": 0, "role": "region", "aria-label": f"Table of {facts.thing}s"}
     return element("div", candidates_table(facts, chosen), class_="scroll", **region)
 
 

@@ -27,7 +27,7 @@ COLUMNS = (
 def candidates_table(facts: Facts, chosen: frozenset[int]) -> Markup:
     """One row for each candidate, the one with the largest effect first."""
     titles = {
-        "link": "link" if facts.why.subject == "link" else facts.event,
+        "link": facts.thing if facts.why.unit_name or facts.why.subject != "link" else "link",
         "when": heading_of_times(facts.why.query.time),
         "alone": f"{facts.gauge.word} if changed alone",
     }
@@ -44,7 +44,7 @@ def candidates_table(facts: Facts, chosen: frozenset[int]) -> Markup:
     rows = list(_rows(facts, chosen))
     return element(
         "table",
-        element("caption", f"Candidate {facts.event}s", class_="hidden-text"),
+        element("caption", f"Candidate {facts.thing}s", class_="hidden-text"),
         element("thead", element("tr", *heads)),
         element("tbody", *rows),
         class_="candidates",
