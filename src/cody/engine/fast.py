@@ -26,7 +26,7 @@ from cody.engine.selfcheck import CheckedSession
 from cody.engine.threads import one_thread
 from cody.engine.vectors import Products, Vectors
 from cody.engine.weights import Weights
-from cody.engine.without import InputsWithout, LinksWithout, UsualInputs
+from cody.engine.without import InputsWithout, LinksWithout
 from cody.errors import CallError
 from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph, check_queries, check_query, sorted_unique
 from cody.models.contract import AttentionLayer, Change, Margin, check_changes, first_score
@@ -447,7 +447,7 @@ class FastModel:
 
     def inputs_without(self, without: TemporalGraph, removed: BoolArray) -> InputsWithout:
         """The inputs on a log without some events: its lists of events lack those that are `removed`. [rows]"""
-        return UsualInputs(self)
+        return InputsWithout(self)
 
     def session(self, query: Query, rows: Iterable[int] = ()) -> FastSession:
         """A session about a query. `rows` will probably be changed, in one combination or another."""

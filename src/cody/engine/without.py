@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,39 +27,25 @@ if TYPE_CHECKING:
     from cody.engine.tgn import FastTGN
 
 
-class InputsWithout(Protocol):
-    """The inputs of nodes, each before a row, on the log without the events; and where they are not the usual ones."""
-
-    def follow(self, before: int) -> None:
-        """Make sure that the inputs before this row are known."""
-        ...
-
-    def of(self, nodes: IntArray, before: IntArray) -> FloatArray | None:
-        """The inputs; None where all of them are zero. [n], [n] → [n, d]"""
-        ...
-
-    def differ(self, nodes: IntArray, before: IntArray) -> BoolArray:
-        """Whether they are other than on the whole log. [n], [n] → [n]"""
-        ...
-
-
-class UsualInputs:
-    """Inputs that no event can change."""
+class InputsWithout:
+    """The inputs of nodes, each before a row, on the log without the events; here, inputs that no event can change."""
 
     def __init__(self, model: FastModel) -> None:
         self.model = model
 
     def follow(self, before: int) -> None:
-        pass
+        """Make sure that the inputs before this row are known."""
 
     def of(self, nodes: IntArray, before: IntArray) -> FloatArray | None:
+        """The inputs; None where all of them are zero. [n], [n] → [n, d]"""
         return self.model.inputs_as_they_are(nodes, before)
 
     def differ(self, nodes: IntArray, before: IntArray) -> BoolArray:
+        """Whether they are other than on the whole log. [n], [n] → [n]"""
         return np.zeros(len(nodes), dtype=bool)
 
 
-class MemoryWithout:
+class MemoryWithout(InputsWithout):
     """The memory of a TGN on a log without some events: the versions that are other than those of the table.
 
     Args:
@@ -69,7 +55,8 @@ class MemoryWithout:
     """
 
     def __init__(self, model: FastTGN, without: TemporalGraph, removed: BoolArray) -> None:
-        self.model, self.graph, self.without, self.removed = model, model.graph, without, removed
+        super().__init__(model)
+        self.graph, self.without, self.removed, self.table = model.graph, without, removed, model.table
         batch = model.weights.sizes.batch
         self.line = int(np.argmax(removed)) // batch * batch  # versions of earlier rows are as in the table
         self.changed = np.zeros(self.graph.num_nodes, dtype=bool)  # [nodes] whose memory at the line is not the usual
@@ -95,7 +82,7 @@ class MemoryWithout:
                 self.model.weights, self.graph, rows[some], own, self._at(others[some], self.line)[0], updated
             )
             index = 2 * rows[some] + some % 2  # the source comes first
-            new = (versions != self.model.table.read(index)).any(axis=1)
+            new = (versions != self.table.read(index)).any(axis=1)
             differs[some[new]] = True
             self.index.append(int(new.sum()))[:, 0] = index[new]
             self.values.append(int(new.sum()))[:] = versions[new]
@@ -111,7 +98,7 @@ class MemoryWithout:
         memory = np.zeros((len(nodes), self.values.values.shape[1]), dtype=self.values.values.dtype)
         index = index_of(self.graph, rows[known], nodes[known])
         place, other = self._look_up(index)
-        memory[known[~other]] = self.model.table.read(index[~other])
+        memory[known[~other]] = self.table.read(index[~other])
         memory[known[other]] = self.values.values[place[other]]
         return memory, np.where(rows >= 0, self.graph.time[rows], 0.0)
 

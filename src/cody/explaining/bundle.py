@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from msgspec import Meta
@@ -122,7 +122,7 @@ def write_bundle(
     with scratch_folder("cody-bundle-") as folder:
         _fill(folder, why, past, None if model is None else find_model(model), file.name)
         files = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
-        sums = {name: _sha256(path.read_bytes()) for name, path in files.items()}
+        sums = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items()}
         contents = BundleContents(__version__, why.data, past.identity, past.num_events, why.model, sums)
         (folder / CONTENTS).write_text(contents.to_json() + "\n", encoding="utf-8")
         _pack({CONTENTS: folder / CONTENTS, **files}, file)
@@ -256,10 +256,6 @@ def _unpack_one(archive: zipfile.ZipFile, name: str, checksum: str, folder: Path
         raise DataError(f"{sanitize(name)} was changed: its checksum is not the one that {CONTENTS} lists")
 
 
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
 def verify_bundle(
     file: str | Path,
     *,
@@ -291,10 +287,7 @@ def verify_opened(
     bundle: Bundle,
     model: Callable[[TemporalGraph], Model],
     graph: TemporalGraph | None = None,
-    *,
-    sets: int | None = SETS,
-    decision: Decision | None = None,
-    watch: Watch | None = None,
+    **options: Any,
 ) -> ClaimReport:
     """The claims of a bundle and of its explanation.
 
@@ -302,21 +295,12 @@ def verify_opened(
         bundle: The bundle.
         model: Opens the model for a log: the bundle's, or the given one.
         graph: The whole log; None: the events of the bundle are used.
-        sets: As in `verify_bundle`.
-        decision: As in `verify_bundle`.
-        watch: As in `verify_bundle`.
+        **options: `sets`, `decision` and `watch` of `cody.verify_explanation`.
     """
     first = [*_belong_together(bundle), *_beginning(bundle, graph)]
     log = bundle.past if graph is None else graph
-    report = verify_explanation(
-        bundle.document,
-        model(log),
-        log,
-        sets=sets,
-        decision=decision,
-        watch=watch,
-        beginning_of=bundle.contents.data if graph is None else None,
-    )
+    whole = bundle.contents.data if graph is None else None
+    report = verify_explanation(bundle.document, model(log), log, beginning_of=whole, **options)
     last = Claim("the page", NOT_CHECKED, f"cody view {DOCUMENT} makes it again")
     return ClaimReport((*first, *report.claims, last))
 

@@ -25,7 +25,8 @@ def asked(why: Explanation, recourse: Recourse, subject: Subject) -> str:
     when = moment(recourse.since) if is_date(recourse.since) else f"time {moment(recourse.since)}"
     now = _decided(why, State(recourse.now), subject)
     then = _decided(why, why.states[0], subject)
-    return f"{name}{when}: the model {now}. {_at(why)}, with nothing added, it {then}."
+    at = f"On {moment_and_zone(why.query.time)}" if is_date(why.query.time) else f"At time {moment(why.query.time)}"
+    return f"{name}{when}: the model {now}. {at}, with nothing added, it {then}."
 
 
 def _decided(why: Explanation, state: State, subject: Subject) -> str:
@@ -45,7 +46,7 @@ def settled(why: Explanation, recourse: Recourse, thing: str) -> str:
     """
     who, does = why.decision.would(why.original, thing)
     by, still = ("", "still ") if recourse.keep else ("by time alone, ", "")
-    return f"Nothing has to be done: {by}{who} would {still}{does} {_at(why, first=False)}."
+    return f"Nothing has to be done: {by}{who} would {still}{does} {_at(why)}."
 
 
 def to_do(why: Explanation, recourse: Recourse, thing: str, added: Sequence[Event], does_it: bool) -> str:
@@ -70,11 +71,9 @@ def to_do(why: Explanation, recourse: Recourse, thing: str, added: Sequence[Even
     who, does = why.decision.would(why.without or 0.0, thing)
     still = "still " if recourse.keep or not does_it else ""
     begin = "With" if does_it else "Even with"
-    return f"{begin} {enumerated(parts)} {within}, {who} would {still}{does} {_at(why, first=False)}."
+    return f"{begin} {enumerated(parts)} {within}, {who} would {still}{does} {_at(why)}."
 
 
-def _at(why: Explanation, *, first: bool = True) -> str:
+def _at(why: Explanation) -> str:
     """At the later time."""
-    if not is_date(why.query.time):
-        return f"{'At' if first else 'at'} time {moment(why.query.time)}"
-    return f"{'On' if first else 'on'} {moment_and_zone(why.query.time) if first else moment(why.query.time)}"
+    return f"{'on' if is_date(why.query.time) else 'at time'} {moment(why.query.time)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from cody.models.decision import State
 from cody.utils.words import ago, count, earlier, enumerated, is_date, moment
@@ -30,7 +30,7 @@ def without_units(why: Explanation, past: int) -> str:
         events = len(frozenset().union(*(unit.rows for unit in units)))
         named = f"{len(units)} of {count(past, why.unit_name)} ({count(events, why.event_name)})"
     else:
-        named = enumerated([f"{_article(why, unit)} {_sized(why, unit)}" for unit in units])
+        named = enumerated([_named(why, unit) for unit in units])
     return f"without {named}" + (f" and {along}" if along else "")
 
 
@@ -97,16 +97,7 @@ def unit_cells(why: Explanation, unit: ChangedUnit, *, first: bool) -> UnitCells
     return UnitCells(events, name, span(unit), earlier(unit.last, why.query.time))
 
 
-class Spanning(Protocol):
-    """What has a first and a last time."""
-
-    @property
-    def first(self) -> float: ...
-    @property
-    def last(self) -> float: ...
-
-
-def span(unit: Spanning) -> str:
+def span(unit: ChangedUnit) -> str:
     """When the events of a unit happened: from the first to the last, a date that both share only once."""
     first, last = moment(unit.first), moment(unit.last)
     day, _, time = last.partition(" ")
@@ -123,11 +114,8 @@ def _dependants(units: Sequence[ChangedUnit]) -> frozenset[int]:
     return along.difference(*(unit.rows for unit in units))
 
 
-def _sized(why: Explanation, unit: ChangedUnit) -> str:
-    return f"{unit.name} ({count(len(unit.rows), why.event_name)})"
-
-
-def _article(why: Explanation, unit: ChangedUnit) -> str:
-    """Of the two nodes of the link, it is their own conversation."""
+def _named(why: Explanation, unit: ChangedUnit) -> str:
+    """A unit with its size. Of the two nodes of the link, it is their own conversation."""
     own = {f"{why.unit_name} {' ↔ '.join(ends)}" for ends in ((why.src, why.dst), (why.dst, why.src))}
-    return "their" if unit.name in own else "the"
+    article = "their" if unit.name in own else "the"
+    return f"{article} {unit.name} ({count(len(unit.rows), why.event_name)})"

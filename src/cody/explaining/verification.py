@@ -176,7 +176,10 @@ def _literally(run: SearchRun, query: Query, full: bool) -> float | None:
     named = frozenset().union(*(unit.rows.tolist() for unit in units))
     if not along - named:
         return None
-    return _if_in_time(run.model, query, run.space.change(run.result.rows) - (along - named), full)
+    change = run.space.change(run.result.rows) - (along - named)
+    with suppress(BudgetError):
+        return round(reference_logit(run.model, query, change, full=full)[0], DECIMALS)
+    return None
 
 
 def _whole_unit(run: SearchRun, query: Query, known: Verification, full: bool) -> WholeUnit | None:
@@ -194,12 +197,6 @@ def _whole_unit(run: SearchRun, query: Query, known: Verification, full: bool) -
     except BudgetError:
         return None
     return WholeUnit(unit.name, tuple(unit.rows.tolist()), shared, round(logit, DECIMALS), by)
-
-
-def _if_in_time(model: Model, query: Query, change: Change, full: bool) -> float | None:
-    with suppress(BudgetError):
-        return round(reference_logit(model, query, change, full=full)[0], DECIMALS)
-    return None
 
 
 def gives_probabilities(model: Model, graph: TemporalGraph, logits: list[float]) -> bool:

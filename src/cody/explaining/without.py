@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -60,7 +61,7 @@ def without(
     (rows,) = check_changes(graph, [events])
     single = few_rows(rows)
     units = [find_unit(graph, node, str(name)) for name in nodes]
-    units += [find_unit(graph, pair, each if isinstance(each, str) else _quoted(each)) for each in pairs]
+    units += [find_unit(graph, pair, each if isinstance(each, str) else shlex.join(map(str, each))) for each in pairs]
     units += [find_unit(graph, day, text) for text in days]
     units += [_period(graph, time, late) for time, late in ((after, True), (before, False)) if time is not None]
     names = tuple(f"{unit.name} ({count(len(unit.rows), graph.name_of_event())})" for unit in units)
@@ -76,12 +77,6 @@ def few_rows(rows: Change) -> str:
     """
     ordered = [str(row) for row in sorted(rows)]
     return ", ".join(ordered) if len(ordered) <= 4 else f"{', '.join(ordered[:3])}, … ({len(ordered)} events)"
-
-
-def _quoted(names: tuple[Any, Any]) -> str:
-    import shlex
-
-    return shlex.join(map(str, names))
 
 
 def _period(graph: TemporalGraph, time: Any, late: bool) -> Unit:

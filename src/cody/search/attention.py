@@ -16,7 +16,6 @@ Neither says what the decision would be without an event, or whether it is for o
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
 
 import numpy as np
 
@@ -24,7 +23,6 @@ from cody.graph import Query, TemporalGraph
 from cody.models.contract import Model, attention_of
 
 Shares = dict[int, float]
-AttentionOf = Callable[[Model, TemporalGraph, Query], Shares]
 
 
 def mean_attention(model: Model, graph: TemporalGraph, query: Query) -> Shares:

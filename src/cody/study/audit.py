@@ -133,7 +133,7 @@ def audit(
     measure = partial(_measure_each, chosen, seed)
     way: Measure = partial(measure, model, graph)
     if workers > 1 and opener is not None:
-        way = partial(_in_processes, opener, workers, measure)
+        way = partial(run_in_processes, opener, workers, measure, message=lambda task: [task], lost=_lost)
     if ray is not None:
         way = partial(_on_ray, ray, load or model, graph, measure)
     run = AuditRun(
@@ -241,12 +241,6 @@ def _of_this_run(
                     f"{path} belongs to another audit: there {name} is {there}, here it is {here}; choose another file"
                 )
     return {each.place: each for each in known[1:] if isinstance(each, AuditedLink)}
-
-
-def _in_processes(
-    opener: Opener, workers: int, measure: Callable[..., Iterator[AuditedLink]], tasks: Sequence[AuditTask]
-) -> Iterator[AuditedLink]:
-    return run_in_processes(opener, workers, measure, tasks, message=lambda task: [task], lost=_lost)
 
 
 def _lost(tasks: Sequence[object], attempts: int = ATTEMPTS) -> str:

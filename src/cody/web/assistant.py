@@ -258,15 +258,7 @@ def _predict(
 
 
 def _predicted(each: Prediction | LabelPrediction) -> PredictedEvent:
-    return PredictedEvent(
-        event=each.event,
-        src=each.src,
-        dst=each.dst,
-        time=moment_and_zone(each.time),
-        score=round(each.score, 6),
-        predicted=each.predicted,
-        right=each.right,
-    )
+    return PredictedEvent(**each._asdict() | {"time": moment_and_zone(each.time), "score": round(each.score, 6)})
 
 
 def _what_if(live: Live, given: dict[str, Any]) -> ScoredCase:
@@ -334,11 +326,7 @@ def explained(why: Explanation, document: str) -> ExplainedAnswer:
         for each, _ in why.steps
     ]
     return ExplainedAnswer(
-        question=why.question,
-        reason=why.reason,
-        sentence=why.sentence,
-        certainty=why.certainty,
-        verdict=why.verdict,
+        **{name: getattr(why, name) for name in ("question", "reason", "sentence", "certainty", "verdict")},
         changes=changes,
         alternatives=[list(other.rows) for other in why.alternatives],
         remarks=[note for note in wording.notes(why) if note and note != why.certainty],

@@ -118,15 +118,9 @@ def scored_body(answer: Answer) -> Scored:
 def event_body(scored: Prediction | LabelPrediction) -> EventBody:
     """The prediction of an event, as the server says it."""
     assert scored.event is not None  # a row was requested
-    return EventBody(
-        row=scored.event,
-        src=scored.src,
-        dst=scored.dst,
-        time=scored.time,
-        logit=round(scored.logit, 6) if isinstance(scored, Prediction) else None,
-        probability=round(scored.score, 6),
-        predicted=scored.predicted,
-    )
+    logit = round(scored.logit, 6) if isinstance(scored, Prediction) else None
+    given = scored._asdict() | {"row": scored.event, "logit": logit, "probability": round(scored.score, 6)}
+    return EventBody(**given)
 
 
 def progress_body(job: Job) -> SearchProgress:

@@ -125,7 +125,7 @@ def check_figure_file(file: Path) -> None:
 def _kept(facts: Facts) -> set[str]:
     """The lanes that are drawn: the ends, and the nodes of the answer; where there is none, those that matter most."""
     why = facts.why
-    answer = {end for row in why.rows for end in _ends(why.candidates[facts.number[row]])}
+    answer = {end for row in why.rows for end in why.candidates[facts.number[row]][1:3]}
     ends = {why.src, why.dst}
     return ends | (answer & facts.kept_lanes if answer else facts.kept_lanes)
 
@@ -134,10 +134,6 @@ def _is_drawn(event: Event, facts: Facts, height: dict[str, float]) -> bool:
     """Whether an event lies between two lanes; of what is imagined, only the answer is drawn."""
     between = event.src in height and event.dst in height and event.src != event.dst
     return between and (event.edit == REMOVED or event.row in facts.why.rows)
-
-
-def _ends(event: Event) -> tuple[str, str]:
-    return event.src, event.dst
 
 
 def _title(facts: Facts) -> list[str]:

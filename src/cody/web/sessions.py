@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from cody.graph import Query, TemporalGraph
 from cody.models.contract import (
@@ -31,18 +31,6 @@ class Answer(NamedTuple):
     state: State  # with the changes
 
 
-class StateSession(Protocol):
-    """Answers what is decided about one link."""
-
-    @property
-    def decision(self) -> Decision: ...
-    @property
-    def size(self) -> int: ...
-    def states(self, changes: Sequence[Change]) -> list[State]:
-        """The decision under each change."""
-        ...
-
-
 class LogitStates:
     """The default decision, whose margins are the model's logits."""
 
@@ -54,6 +42,7 @@ class LogitStates:
         return size_of(self.session)
 
     def states(self, changes: Sequence[Change]) -> list[State]:
+        """The decision under each change."""
         return [State(logit) for logit in checked_logits(self.query, changes, self.session.logits(changes))]
 
 
@@ -73,6 +62,9 @@ class MarginStates:
     def states(self, changes: Sequence[Change]) -> list[State]:
         rows = self.session.scores(changes)
         return [State(self.model.margin_of_all(row[None]), self.decision.standing(row, self.names)) for row in rows]
+
+
+StateSession = LogitStates | MarginStates
 
 
 def open_states(model: Model, graph: TemporalGraph, query: Query, wanted: Wanted) -> StateSession:
