@@ -26,9 +26,8 @@ from cody.engine import load_model
 from cody.engine.attention import Attention, Decoder
 from cody.engine.compiled import CompiledFollow
 from cody.engine.fast import EventInputs, FastModel, KnownVectors, Layer, QueryWorkspace
-from cody.engine.histories import Histories
 from cody.engine.lineage import Lineage
-from cody.engine.links import LinkScorer
+from cody.engine.links import Histories, LinkScorer
 from cody.engine.masks import EditableEvents, Requests, Windows
 from cody.engine.memory import Gates
 from cody.engine.pure import PureFollow

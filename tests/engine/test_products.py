@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cody.engine import products
+from cody.engine import attention
 
 
 @pytest.mark.parametrize("name", ["matvec", "vecmat"])
@@ -13,8 +13,8 @@ def test_products_are_those_of_numpy(name):
     rng = np.random.default_rng(0)
     matrices, columns, rows = rng.normal(size=(5, 1, 4, 6)), rng.normal(size=(5, 3, 6)), rng.normal(size=(5, 3, 4))
     if name == "matvec":
-        np.testing.assert_allclose(products._matvec(matrices, columns), np.matvec(matrices, columns), rtol=1e-12)
+        np.testing.assert_allclose(attention._matvec(matrices, columns), np.matvec(matrices, columns), rtol=1e-12)
     else:
         room = np.empty((5, 3, 10))
-        products._vecmat(rows, matrices, out=room[..., 2:8])
+        attention._vecmat(rows, matrices, out=room[..., 2:8])
         np.testing.assert_allclose(room[..., 2:8], np.vecmat(rows, matrices), rtol=1e-12)

@@ -52,7 +52,7 @@ def _page_beside(file: Path) -> Path:
 
 def _write_all(documents: Sequence[str], file: Path, page: Path) -> None:
     """A list, and a page of each explanation."""
-    from cody.web.index import write_pages
+    from cody.web.file import write_pages
 
     if not documents:
         raise CallError(f"{file} has no explanations")

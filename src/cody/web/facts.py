@@ -10,9 +10,10 @@ import csv
 import io
 import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from cody.explaining.explanation import ChangedUnit, Event, Explanation
@@ -24,7 +25,11 @@ from cody.web.clicks import scored_clicks
 from cody.web.gauge import Gauge, gauge, outcome
 from cody.web.lanes import distances
 from cody.web.markup import Markup, element, link
-from cody.web.names import SHORTEST, labels
+
+SHORT = 20  # characters that fit beside a lane or in a table
+SHORTEST = 10  # characters that fit beside a lane on a phone
+WORTH_CUTTING = 4  # characters that all names share at an end
+
 
 FOR, AGAINST, SLIGHT, UNKNOWN = "for", "against", "slight", "unknown"
 NOTICEABLE = 0.005  # of the gauge, or in score: a smaller effect is drawn as negligible
@@ -335,3 +340,33 @@ def figure(decision: Decision, state: State) -> str:
     if state.standing is None or not decision.headings[1]:
         return ""
     return sanitize(f"{decision.headings[1]}: {decision.figure(state)}", 80)
+
+
+# Short labels that distinguish long names
+
+
+def labels(names: Collection[str], width: int = SHORT) -> dict[str, str]:
+    """A label for each name. If one is long, the common ending is left out, and if necessary the common beginning.
+
+    >>> labels(["ann.berger@example.org", "bob.doe@example.org"])
+    {'ann.berger@example.org': 'ann.berger…', 'bob.doe@example.org': 'bob.doe…'}
+    """
+    shown = {name: sanitize(name, 400) for name in names}
+    first, last = 0, 0
+    if max(map(len, shown.values()), default=0) > width and len(shown) > 1:
+        first = _shared(shown.values())
+        last = _shared(text[first:][::-1] for text in shown.values())
+    first, last = (length if length >= WORTH_CUTTING else 0 for length in (first, last))
+    if max(map(len, shown.values()), default=0) - last < width:
+        first = 0
+    return {name: sanitize(_cut(text, first, last), width) for name, text in shown.items()}
+
+
+def _shared(texts: Iterable[str]) -> int:
+    """The length of their common prefix."""
+    return sum(1 for _ in takewhile(lambda letters: len(set(letters)) == 1, zip(*texts, strict=False)))
+
+
+def _cut(text: str, first: int, last: int) -> str:
+    inner = text[first : len(text) - last]
+    return f"{'…' if first else ''}{inner}{'…' if last else ''}"

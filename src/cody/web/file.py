@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+from cody.errors import CallError
 from cody.explaining.explanation import Explanation
 from cody.utils.files import check_target, write_atomically
-from cody.web.page import GENERATOR, page
+from cody.utils.words import count, heading_of_times, moment
+from cody.web.facts import Facts, figure
+from cody.web.markup import Markup, element, link
+from cody.web.page import GENERATOR, document, page
+from cody.web.parts import card, row, table
 
 BEGINNING = 2048  # bytes; mark and title stand at the beginning of a page
 SURVEY_TITLE = "What drives the predictions of"
@@ -48,3 +54,44 @@ def _is_page(file: Path) -> bool:
 def _beginning(file: Path) -> bytes:
     with file.open("rb") as stream:
         return stream.read(BEGINNING)
+
+
+# Many explanations: a list, and a page of each
+
+
+def write_pages(explanations: Sequence[Explanation], file: Path) -> None:
+    """Write a list of the explanations to `file`, and a page of each, named by its number, to a folder beside it."""
+    check_page_file(file)
+    folder = file.with_suffix("")
+    if folder == file:
+        raise CallError(f"{file} is to be the index page, so its name must end in .html: {file}.html")
+    if folder.exists() and not folder.is_dir():
+        raise CallError(f"{folder} is a file, but the pages of {file} need a folder of that name; choose another name")
+    folder.mkdir(exist_ok=True)
+    for number, why in enumerate(explanations, start=1):
+        write_page(why, folder / f"{number}.html", back=file)
+    write_html(_list(explanations, folder.name), file)
+
+
+def _list(explanations: Sequence[Explanation], folder: str) -> str:
+    """The list, with links."""
+    when = heading_of_times(explanations[0].query.time)
+    rows = (_row(number, why, folder) for number, why in enumerate(explanations, start=1))
+    title = count(len(explanations), "explanation")
+    listed = table(("", "event", "link", when, "prediction", "answer"), rows, "explanations")
+    body = element("main", card("explanations", title, "Each row links to its page.", listed))
+    return document(title, body, [], served=False)
+
+
+def _row(number: int, why: Explanation, folder: str) -> Markup:
+    address, facts = f"{quote(folder)}/{number}.html", Facts(why)
+    said = figure(why.decision, why.states[0]) or facts.gauge.written(why.original)[0]
+    return row(
+        element("a", str(number), href=address),
+        "" if why.event is None else str(why.event),
+        element("a", link(why.src, why.dst), href=address),
+        moment(why.query.time),
+        f"{facts.outcome(why.original)} ({said})",
+        why.sentence,
+        heading=2,
+    )
