@@ -40,10 +40,6 @@ def _past(found: EvenIf) -> str:
     return count(len(found.candidates), f"past {found.thing}")
 
 
-def _things(found: EvenIf) -> str:
-    return f"{found.thing}s"
-
-
 def enough(found: EvenIf) -> str:
     """What the decision rests on; empty if it is on nothing, or not known."""
     if not found.kept:
@@ -73,7 +69,7 @@ def kept_table(found: EvenIf) -> TextTable:
 
 def certificate(found: EvenIf) -> str:
     """How many candidates can be removed in any way."""
-    n, things = len(found.candidates), _things(found)
+    n, things = len(found.candidates), f"{found.thing}s"
     removing = ""
     if found.decisive is not None:
         named = " and ".join(found.decisive_names or map(str, found.decisive))

@@ -308,12 +308,8 @@ def protection(why: Explanation) -> str:
         own = f"Only {why.event_name}s that start at {sanitize(actor, 24)} could {which}{f', {daily}' * bool(daily)}."
     else:
         own = f"{capital(daily)} could change." if daily else ""
-    return " ".join(part for part in (own, _protected(why)) if part)
-
-
-def _protected(why: Explanation) -> str:
-    """The events that may not be removed; empty if there are none."""
-    return protected_in_words(why.parameters.get("protect"), _occasion(why))
+    protected = protected_in_words(why.parameters.get("protect"), _occasion(why))
+    return " ".join(part for part in (own, protected) if part)
 
 
 # In how many models a counterfactual holds

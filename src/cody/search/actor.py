@@ -15,12 +15,11 @@ from cody.search.proposals import (
     Pair,
     Proposal,
     Proposer,
-    features_of_pair,
+    each_at_times,
     is_plausible,
     partners_of,
     plausible_pairs,
     tidy_time,
-    times_met,
 )
 
 MOST_TIMES = 16  # at which each pair is proposed
@@ -78,11 +77,7 @@ def own_additions(
     """Events from the actor to nodes near the link, at times spread between `since` and the link: the soonest first."""
     pairs = own_pairs(graph, query, actor)[: min(PAIRS, room)]
     times = times_between(since, query, room // len(pairs)) if pairs else []
-    often = {pair: times_met(graph, query, pair) for pair in pairs}
-    features = {pair: features_of_pair(graph, query, pair) for pair in pairs}
-    order = sorted((time, -often[pair], place) for time in times for place, pair in enumerate(pairs))
-    chosen = ((pairs[place], time) for time, _, place in order)
-    return [Add(graph.name(pair[0]), graph.name(pair[1]), time, features[pair]) for pair, time in chosen]
+    return [*each_at_times(graph, query, pairs, times)]
 
 
 def own_pairs(graph: TemporalGraph, query: Query, actor: int) -> list[Pair]:

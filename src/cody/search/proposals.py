@@ -78,10 +78,23 @@ def additions(graph: TemporalGraph, query: Query, rows: IntArray, room: int) -> 
     if not times:
         return []
     pairs = plausible_pairs(graph, query)[: min(PAIRS, room // len(times))]
-    often = {pair: times_met(graph, query, pair) for pair in pairs}
+    return [AnyTime(edit) for edit in each_at_times(graph, query, pairs, times)]
+
+
+def each_at_times(graph: TemporalGraph, query: Query, pairs: Sequence[Pair], times: Iterable[float]) -> list[Add]:
+    """An event between each of some pairs at each of some times, the oldest and usual first.
+
+    Args:
+        graph: The log.
+        query: The link.
+        pairs: Sources and destinations.
+        times: When.
+    """
+    often = {pair: len(_rows_of(graph, query, pair)) for pair in pairs}
     features = {pair: features_of_pair(graph, query, pair) for pair in pairs}
-    order = sorted(((time, -often[pair], place) for time in times for place, pair in enumerate(pairs)))
-    return [_add(graph, pairs[place], time, features[pairs[place]]) for time, _, place in order]
+    order = sorted((time, -often[pair], place) for time in times for place, pair in enumerate(pairs))
+    chosen = ((pairs[place], time) for time, _, place in order)
+    return [Add(graph.name(pair[0]), graph.name(pair[1]), time, features[pair]) for pair, time in chosen]
 
 
 def moves(graph: TemporalGraph, query: Query, rows: IntArray, room: int) -> list[Proposal]:
@@ -210,17 +223,6 @@ def _rows_of(graph: TemporalGraph, query: Query, pair: Pair) -> IntArray:
     return found
 
 
-def times_met(graph: TemporalGraph, query: Query, pair: Pair) -> int:
-    """How many past events there are from one node to another.
-
-    Args:
-        graph: The log.
-        query: The link.
-        pair: The two nodes.
-    """
-    return len(_rows_of(graph, query, pair))
-
-
 def features_of_pair(graph: TemporalGraph, query: Query, pair: Pair) -> tuple[float, ...] | None:
     """The features of the last event of that pair, else of its source, else of its destination.
 
@@ -235,10 +237,6 @@ def features_of_pair(graph: TemporalGraph, query: Query, pair: Pair) -> tuple[fl
     histories = _rows_of(graph, query, pair), graph.history(src, query.before), graph.history(dst, query.before)
     latest = next((int(rows[-1]) for rows in histories if len(rows)), None)
     return None if latest is None else tuple(graph.features[latest].tolist())
-
-
-def _add(graph: TemporalGraph, pair: Pair, time: float, features: tuple[float, ...] | None) -> AnyTime:
-    return AnyTime(Add(graph.name(pair[0]), graph.name(pair[1]), time, features))
 
 
 def check_proposers(edits: Any) -> tuple[Proposer, ...]:

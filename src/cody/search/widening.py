@@ -87,7 +87,7 @@ def search_widening(
                 break  # too little of the budget is left, it would take too long, or there are no other events
         paid = frozenset() if options.evaluations is None else frozenset(evaluated)
         left = replace(left or options, paid=paid)
-        run = _search_with_part(model, graph, query, space, left, answers, stage != planned[-1])
+        run = search_space(model, graph, query, space, left, answers, stage != planned[-1])
         new = {change for change, _ in run.result.evaluated} - evaluated
         evaluations += run.evaluations - (len(run.result.evaluated) - len(new))  # what is known costs nothing
         if new or first is None:  # a search that evaluates nothing new has not looked any further
@@ -100,24 +100,6 @@ def search_widening(
     return replace(first, evaluations=evaluations, wider=wider)
 
 
-def _search_with_part(
-    model: Model,
-    graph: TemporalGraph,
-    query: Query,
-    space: SearchSpace,
-    options: SearchOptions,
-    answers: dict[Change, float],
-    more: bool,
-) -> SearchRun:
-    """Search within a budget; if `more` candidates could follow, something must be found with a part of it."""
-    usual = usual_evaluations(len(space.rows))
-    if more and options.evaluations is not None and options.evaluations > usual:
-        run = search_space(model, graph, query, space, replace(options, evaluations=usual), answers)
-        if not run.result.counterfactuals:
-            return run  # the rest is for more candidates; else it is for a smaller counterfactual
-    return search_space(model, graph, query, space, options, answers)
-
-
 def search_space(
     model: Model,
     graph: TemporalGraph,
@@ -125,6 +107,7 @@ def search_space(
     space: SearchSpace,
     options: SearchOptions,
     answers: dict[Change, float],
+    more: bool,
 ) -> SearchRun:
     """Search in one space, and prefer the least intrusive of equally small answers.
 
@@ -135,7 +118,13 @@ def search_space(
         space: What may change.
         options: Of the search.
         answers: Scores that are known; new ones are added.
+        more: Whether more candidates could follow: then something must be found with a part of the budget.
     """
+    usual = usual_evaluations(len(space.rows))
+    if more and options.evaluations is not None and options.evaluations > usual:
+        run = search_space(model, graph, query, space, replace(options, evaluations=usual), answers, False)
+        if not run.result.counterfactuals:
+            return run  # the rest is for more candidates; else it is for a smaller counterfactual
     if not space.edits:
         return estimates.run(model, query, space, options, answers)
     search = each_alone_first(options.search, space, options.reported)

@@ -39,11 +39,8 @@ def reach(found: Impact) -> str:
     if not found.reached:
         return f"No score can change: the model sees nothing of {found.removed.name} at any of these {called(found)}s."
     can = f"{found.reached:,} of {count(found.links, 'score')} can change at all"
-    return f"{can}; {found.moved_links:,} move{'s' if found.moved_links == 1 else ''}{_furthest(found)}."
-
-
-def _furthest(found: Impact) -> str:
-    return f", by at most {found.furthest:.2g}" if found.furthest else ""
+    furthest = f", by at most {found.furthest:.2g}" if found.furthest else ""
+    return f"{can}; {found.moved_links:,} move{'s' if found.moved_links == 1 else ''}{furthest}."
 
 
 def lasting(found: Impact) -> str:

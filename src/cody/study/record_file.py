@@ -147,11 +147,8 @@ def records_table(paths: Iterable[str | Path]) -> pyarrow.Table:
     """
     import pyarrow as pa
 
-    return pa.Table.from_pylist([{name: _plain(getattr(each, name)) for name in COLUMNS} for each in read_runs(paths)])
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+    rows = ({name: getattr(each, name) for name in COLUMNS} for each in read_runs(paths))
+    return pa.Table.from_pylist([row | {"rows": list(row["rows"])} for row in rows])
 
 
 def read_failures(path: str | Path) -> list[Failure]:

@@ -260,9 +260,9 @@ def _decisive(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
     def draw(panel: Panel) -> Markup:
         part = panel.part
         tests = [
-            *((each, _is_of(each.what)) for each in part.relations),
+            *((each, _has("relation", each.what)) for each in part.relations),
             *((each, _is_among(most)) for each, most in zip(part.latest, LATEST, strict=bool(part.latest))),
-            *((each, _is_repeated) for each in (part.repetition,) if each is not None),
+            *((each, _has("repeated", True)) for each in (part.repetition,) if each is not None),
         ]
         notes = (element("p", text, class_="note") for text in (part.caution, panel.survey.units_note) if text)
         return join([_contrasts(panel, tests, lists), *notes])
@@ -274,25 +274,18 @@ def _decisive(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
     return _section("decisive", f"What are the decisive {called}s?", words, _side_by_side(panels, draw))
 
 
-def _is_of(relation: str) -> Test:
-    return lambda event: event.relation == relation
+def _has(name: str, value: object) -> Test:
+    """Whether an event has this value."""
+    return lambda event: getattr(event, name) == value
 
 
 def _is_among(most: int) -> Test:
     return lambda event: event.latest <= most
 
 
-def _is_repeated(event: Decisive) -> bool:
-    return event.repeated
-
-
-def _has_age(age: str) -> Test:
-    return lambda event: event.age == age
-
-
 def _ages(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
     def draw(panel: Panel) -> Markup:
-        tests = [(each, _has_age(each.what)) for each in panel.part.ages]
+        tests = [(each, _has("age", each.what)) for each in panel.part.ages]
         return join([_contrasts(panel, tests, lists), _medians(panel)])
 
     called = _called(panels[0].survey)
