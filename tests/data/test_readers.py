@@ -334,6 +334,19 @@ def test_bad_text_and_bad_decimals_are_refused_with_column_and_row() -> None:
         from_table(pd.DataFrame({"src": [2**70, 1], "dst": [0, 1], "t": [1, 2]}))
 
 
+def test_reading_many_events_takes_little_more_memory_than_their_graph(tmp_path: Path) -> None:
+    rng, events = np.random.default_rng(0), 400_000
+    src, dst = rng.integers(0, 9_000, (2, events))
+    table = pa.table({"src": src, "dst": dst, "time": np.arange(events, dtype=float)})
+    parquet.write_table(table, tmp_path / "x.parquet")
+    del table
+    with peak_below(int(1.3 * 32 * events)):  # what the graph takes; Arrow and numpy each
+        graph = read_events(tmp_path / "x.parquet")
+    assert graph.src.tolist() == src.tolist()
+    assert (src == dst).any()  # the index of self-loops takes no more
+    assert len(graph.incidence) == 2 * events - (src == dst).sum()
+
+
 # Long names, and files that unpack to more than there is room for
 
 

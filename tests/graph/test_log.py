@@ -232,6 +232,21 @@ def test_sort_keeps_the_order_of_equal_times_and_moves_features_along() -> None:
     assert graph.features[:, 0].tolist() == odd_then_even
 
 
+def test_a_column_is_taken_as_it_is_only_where_nobody_can_write_to_it() -> None:
+    events = 5
+    writable, sealed = np.arange(events, dtype=float), np.arange(events, dtype=float)
+    sealed.setflags(write=False)
+    view = writable[:]
+    view.setflags(write=False)  # the array below it can still be changed
+    ids = np.arange(events, dtype=np.int32)
+    for time, taken in ((writable, False), (view, False), (sealed, True)):
+        assert np.shares_memory(TemporalGraph.from_arrays(ids, ids, time).time, time) == taken
+    ids.setflags(write=False)
+    graph = TemporalGraph.from_arrays(ids, ids.astype(np.int64), sealed)
+    assert np.shares_memory(graph.src, ids)
+    assert not np.shares_memory(graph.dst, ids)
+
+
 def test_nothing_can_be_written_into_a_graph_and_arguments_stay_writable() -> None:
     src, names = np.array([0, 1]), np.array(["ann", "bob"])
     graph = TemporalGraph.from_arrays(src, [1, 0], [1, 2], names=names)

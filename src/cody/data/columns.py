@@ -134,13 +134,15 @@ def integers_if_possible(column: Any) -> Any:
     return integers if compute.all(compute.equal(integers.cast(pa.string()), column)).as_py() else column
 
 
-def number_integers(src: Integers, dst: Integers) -> tuple[Integers, Integers, Integers | None]:
+def number_integers(
+    src: NDArray[Any], dst: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64] | None]:
     if not src.size:
         raise DataError("there are no events")
     largest = int(max(src.max(), dst.max()))
     if min(src.min(), dst.min()) < 0 or largest > 8 * len(src):  # sparse: sort instead of marking the ids that occur
         distinct, rank = np.unique(np.concatenate([src, dst]), return_inverse=True)
-        return rank[: len(src)], rank[len(src) :], distinct
+        return rank[: len(src)], rank[len(src) :], distinct.astype(np.int64)
     occurs = np.zeros(largest + 1, dtype=bool)
     occurs[src] = True
     occurs[dst] = True
@@ -266,21 +268,15 @@ def _kind_of_time(value: Any) -> str:
     return "the date" if zone is None else "the date with a time zone"
 
 
-def feature_table(table: Any, names: Sequence[str]) -> NDArray[np.float32] | None:
-    if not names:
-        return None
-    parts = [_feature_columns(table[name].combine_chunks(), name) for name in names]
-    return np.concatenate(parts, axis=1)
-
-
-def names_of_features(table: Any, names: Sequence[str]) -> list[str] | None:
-    """The names of the columns of `feature_table`; the elements of a list column are numbered."""
+def feature_table(table: Any, names: Sequence[str]) -> tuple[NDArray[np.float32] | None, list[str] | None]:
+    """The columns of features side by side, and their names; the elements of a list column are numbered."""
+    parts: list[NDArray[np.float32]] = []
     found: list[str] = []
     for name in names:
         column = table[name].combine_chunks()
-        listed = is_list(column.type) and len(column) and column[0].is_valid
-        found += [f"{name}[{place}]" for place in range(len(column[0]))] if listed else [name]
-    return found or None
+        parts.append(_feature_columns(column, name))
+        found += [f"{name}[{place}]" for place in range(parts[-1].shape[1])] if is_list(column.type) else [name]
+    return (np.concatenate(parts, axis=1), found) if names else (None, None)
 
 
 def _feature_columns(column: Any, name: str) -> NDArray[np.float32]:

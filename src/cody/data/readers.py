@@ -10,7 +10,8 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,6 @@ from cody.data.columns import (
     in_seconds,
     integers_if_possible,
     is_list,
-    names_of_features,
     number_integers,
     number_text,
     time_column,
@@ -54,7 +54,7 @@ READABLE = "events are read from Parquet and csv files (cody.load also takes a p
 
 ENDINGS = (".csv", ".csv.gz", ".tsv", ".parquet")  # of most files of events; others are read, too
 
-BATCH = 1 << 14  # rows of a Parquet file that are read at once
+BATCH = 1 << 14
 
 
 def read_events(
@@ -110,7 +110,9 @@ def read_events(
         if file.stat().st_size == 0:
             raise DataError("the file is empty")
         if starts_with(file, b"PAR1"):
-            return _read_parquet(file, given, unit, sort, labels)
+            with errors_of_parquet():
+                chosen = choose_columns(_parquet_head(file), given, labels.label)
+            return _graph(ParquetColumns(file, chosen), chosen, unit, sort, labels)
         head = _header(file, separator) if header else _no_header(file, separator)
         if head.names == ML_COLUMNS and not any(given):
             return _read_ml(file, unit, sort, labels)
@@ -384,33 +386,50 @@ def _head(schema: Any) -> TableHead:
     return TableHead(schema.names, [field.name for field in schema if is_list(field.type)])
 
 
-def _read_parquet(file: Path, given: GivenColumns, unit: str | None, sort: bool, labels: LabelOptions) -> TemporalGraph:
-    import pyarrow as pa
-    from pyarrow import parquet
+class ParquetColumns:
+    """The columns of a Parquet file, each read when it is taken: read together, they would be freed together."""
 
-    tables: list[Any] = []  # in a list, so that `_graph` alone has it
-    try:
-        chosen = choose_columns(_parquet_head(file), given, labels.label)
+    def __init__(self, file: Path, chosen: EventColumns) -> None:
+        import pyarrow as pa
+        from pyarrow import parquet
+
         # Ids as dictionaries: a file of a few bytes can repeat a long word in any number of rows.
-        with parquet.ParquetFile(file, read_dictionary=[chosen.src, chosen.dst], pre_buffer=False) as opened:
-            tables.append(_read_batches(opened, chosen.needed, largest_unpacked()))
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(f"the Parquet file is truncated or damaged ({first_line(error)})") from None
-    return _graph(tables.pop(), chosen, unit, sort, labels)
+        with errors_of_parquet():
+            self.file = parquet.ParquetFile(file, read_dictionary=[chosen.src, chosen.dst], pre_buffer=False)
+        self.num_rows = self.file.metadata.num_rows
+        self.at_most, self.allocated_before = largest_unpacked(), pa.total_allocated_bytes()
+        if _declared_size(self.file.metadata, chosen.needed) > self.at_most:
+            raise too_large(self.at_most)
+
+    def __getitem__(self, name: str) -> Any:
+        """One column; raises a DataError as soon as it turns out to be too large."""
+        import pyarrow as pa
+
+        pa.default_memory_pool().release_unused()
+        chunks = []
+        with errors_of_parquet():
+            for batch in self.file.iter_batches(BATCH, columns=[name]):
+                chunks.append(batch.column(0))
+                if pa.total_allocated_bytes() - self.allocated_before > self.at_most:
+                    raise too_large(self.at_most)
+        column = pa.chunked_array(chunks)
+        if len(column) != self.num_rows:
+            raise damaged_parquet(f"column {name!r} has {len(column):,} of {self.num_rows:,} rows")
+        return column
 
 
-def _read_batches(opened: Any, columns: list[str], at_most: int) -> Any:
-    """Columns of a Parquet file; raises a DataError as soon as they turn out to be too large."""
+@contextmanager
+def errors_of_parquet() -> Iterator[None]:
     import pyarrow as pa
 
-    if _declared_size(opened.metadata, columns) > at_most:
-        raise too_large(at_most)
-    before, batches = pa.total_allocated_bytes(), []
-    for batch in opened.iter_batches(BATCH, columns=columns):
-        batches.append(batch)
-        if pa.total_allocated_bytes() - before > at_most:
-            raise too_large(at_most)
-    return pa.Table.from_batches(batches, schema=None if batches else opened.schema_arrow)
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        raise damaged_parquet(first_line(error)) from None
+
+
+def damaged_parquet(how: str) -> DataError:
+    return DataError(f"the Parquet file is truncated or damaged ({how})")
 
 
 def _declared_size(metadata: Any, columns: list[str]) -> int:
@@ -450,7 +469,7 @@ def _read_jodie(file: Path, unit: str | None, sort: bool, labels: LabelOptions) 
         src,
         dst,
         time_column(table["timestamp"], "timestamp", unit),
-        features=feature_table(table, names[4:]),
+        features=feature_table(table, names[4:])[0],
         names=node_names,
         sort=sort,
         event_name=labels.event_name,
@@ -508,22 +527,11 @@ def _graph(table: Any, chosen: EventColumns, unit: str | None, sort: bool, label
 
     if not table.num_rows:
         raise DataError("there are no events")
-    more: dict[str, Any] = {
-        "features": feature_table(table, chosen.features),
-        "feature_names": names_of_features(table, chosen.features),
-        **_labels_in(table, chosen.label, labels),
-    }
-    # Each of Arrow's columns goes as soon as it is converted: they may take half of the memory.
-    table, events = table.select(list(dict.fromkeys([chosen.src, chosen.dst, chosen.time]))), []
-    for name in (chosen.src, chosen.dst):
-        events.append(id_column(table[name], name))
-        table = table.drop_columns([name]) if name not in (chosen.dst, chosen.time) else table
-    times = time_column(table[chosen.time], chosen.time, unit)
-    del table
-    src, dst = events
-    events.clear()
+    features, feature_names = feature_table(table, chosen.features)
+    src, dst = (_small(id_column(table[name], name)) for name in (chosen.src, chosen.dst))
+    names: NDArray[Any] | None
     if isinstance(src, np.ndarray) and isinstance(dst, np.ndarray):
-        numbered: tuple[Integers, Integers, NDArray[Any] | None] = number_integers(src, dst)
+        src, dst, names = number_integers(src, dst)
     elif isinstance(src, np.ndarray) or isinstance(dst, np.ndarray):
         number, text = (chosen.src, chosen.dst) if isinstance(src, np.ndarray) else (chosen.dst, chosen.src)
         raise DataError(
@@ -531,12 +539,32 @@ def _graph(table: Any, chosen: EventColumns, unit: str | None, sort: bool, label
             "names; make both integers or both text"
         )
     else:
-        numbered = number_text(src, dst)
-    *events, names = numbered
-    del src, dst, numbered
-    small = np.int32 if len(times) < 2**30 else np.int64  # there are at most two nodes for each event
-    events = [ids.astype(small, copy=False) for ids in events]
-    pa.default_memory_pool().release_unused()
+        src, dst, names = number_text(src, dst)
+    src, dst = _sealed(_small(src)), _sealed(_small(dst))
+    times = _sealed(time_column(table[chosen.time], chosen.time, unit))
+    pa.default_memory_pool().release_unused()  # what Arrow has may be half of the memory
     return TemporalGraph.from_arrays(
-        events.pop(0), events.pop(), times, names=names, sort=sort, event_name=labels.event_name, **more
+        src,
+        dst,
+        times,
+        features=features,
+        feature_names=feature_names,
+        names=names,
+        sort=sort,
+        event_name=labels.event_name,
+        **_labels_in(table, chosen.label, labels),
     )
+
+
+def _small(ids: Any) -> Any:
+    """Whole numbers as int32, if they are small enough: many events take much memory."""
+    if not isinstance(ids, np.ndarray) or not (ids.min() >= -(2**31) and ids.max() < 2**31):
+        return ids
+    return ids.astype(np.int32, copy=False)
+
+
+def _sealed(column: NDArray[Any]) -> NDArray[Any]:
+    """A column that a graph can take as it is: its own numbers, which nobody can write to."""
+    column = column if column.base is None else column.copy()
+    column.setflags(write=False)
+    return column

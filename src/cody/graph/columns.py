@@ -20,6 +20,7 @@ BoolArray = NDArray[np.bool_]
 
 LONGEST_NAME = 1_000  # characters; the names of all nodes take as much room as the longest
 MOST_ROOM_FOR_NAMES = 2 * 2**30  # bytes
+NUMBERED_AT_ONCE = 1 << 16  # events, so that their numbers take little memory
 MOST_CLASSES = 100  # of labels
 LATEST_TIME = 1e19  # above nanoseconds since 1970; float32 models cannot compute with larger times
 
@@ -32,7 +33,7 @@ def first_row(wrong: Any) -> int | None:
 def check_times(time: ArrayLike) -> FloatArray:
     array = as_array("time", time)
     try:
-        times = array.astype(np.float64)
+        times = own(array, np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"time must be numbers: {first_line(error)} (cody.load converts dates)") from None
     if times.ndim != 1:
@@ -46,7 +47,7 @@ def check_times(time: ArrayLike) -> FloatArray:
 
 
 def check_sorted(times: FloatArray) -> None:
-    if (row := first_row(np.diff(times) < 0)) is not None:
+    if (row := first_row(times[1:] < times[:-1])) is not None:
         raise DataError(
             f"events must be sorted by time; row {row + 1} is earlier than row {row} "
             "(sort=True, or --sort on the command line, sorts them and keeps the order of equal times)"
@@ -63,7 +64,14 @@ def check_node_ids(column: str, ids: ArrayLike, events: int) -> IntArray:
             raise DataError(f"{column} must be integer node ids, not {array.dtype} (cody.load maps other ids)")
     if (bad := first_row((array < 0) | (array >= 2**31))) is not None:
         raise DataError(f"{column} must be ids from 0 to 2^31 - 1; row {bad} has {array[bad]}")
-    return array.astype(np.int32)
+    return own(array, np.int32)
+
+
+def own(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    """A copy as this type; or the array itself, if it is of this type and nobody can write to it."""
+    if array.dtype == dtype and array.base is None and not array.flags.writeable:
+        return array
+    return array.astype(dtype)
 
 
 def check_feature_table(column: str, table: ArrayLike | None, rows: int, of_what: str) -> FloatArray | None:
@@ -235,14 +243,16 @@ def index_by_node(src: IntArray, dst: IntArray, num_nodes: int) -> tuple[IntArra
     # Sorting node · 2E + 2 · row + side in place needs a quarter of the memory of a stable argsort, and less time.
     slots = 2 * len(src)
     keys = np.empty((len(src), 2), dtype=np.int64)
-    keys[:, 0], keys[:, 1] = src, dst
-    keys *= slots
-    keys += np.arange(slots).reshape(-1, 2)
+    for first in range(0, len(src), NUMBERED_AT_ONCE):
+        rows = slice(first, first + NUMBERED_AT_ONCE)
+        keys[rows, 0], keys[rows, 1] = src[rows], dst[rows]
+        keys[rows] *= slots
+        keys[rows] += np.arange(2 * first, min(2 * rows.stop, slots)).reshape(-1, 2)
+    loops = np.flatnonzero(src == dst)  # a self-loop occurs once: its second key goes to the end, and then away
+    keys[loops, 1] = np.iinfo(np.int64).max
     flat = keys.reshape(-1)
-    loops = src == dst
-    if loops.any():  # a self-loop occurs once
-        flat = np.delete(flat, 2 * np.flatnonzero(loops) + 1)
     flat.sort()
+    flat = flat[: slots - len(loops)]
     offsets = np.searchsorted(flat, np.arange(num_nodes + 1) * slots).astype(np.int64)
     flat %= slots
     flat //= 2
