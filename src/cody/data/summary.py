@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cody.graph import TemporalGraph, sorted_unique
+from cody.graph import BoolArray, TemporalGraph
 
 SECONDS_PER_DAY = 86_400
 
@@ -35,7 +35,6 @@ def summarise(graph: TemporalGraph) -> DataSummary:
     >>> summary.nodes, summary.events, summary.unique_edges, summary.days, summary.kind
     (3, 3, 2, 1.0, 'bipartite')
     """
-    pairs = graph.src.astype(np.int64) * graph.num_nodes + graph.dst
     sources, destinations = np.zeros((2, graph.num_nodes), dtype=bool)
     sources[graph.src] = True
     destinations[graph.dst] = True
@@ -43,7 +42,7 @@ def summarise(graph: TemporalGraph) -> DataSummary:
     return DataSummary(
         nodes=int((sources | destinations).sum()),
         events=graph.num_events,
-        unique_edges=len(sorted_unique(pairs)),
+        unique_edges=_unique_edges(graph),
         days=(last - first) / SECONDS_PER_DAY,
         simultaneous=_simultaneous(graph),
         kind="unipartite" if (sources & destinations).any() else "bipartite",
@@ -69,7 +68,22 @@ def _simultaneous(graph: TemporalGraph) -> float:
     >>> _simultaneous(TemporalGraph.from_arrays(src=[0, 0, 1, 0], dst=[1, 2, 2, 1], time=[1.0, 1.0, 1.0, 2.0]))
     0.5
     """
-    src, time = graph.src[: graph.num_events], graph.time[: graph.num_events]
-    order = np.lexsort((src, time))
-    same = (np.diff(src[order]) == 0) & (np.diff(time[order]) == 0)  # as the one before
-    return float((np.append(same, False) | np.append(False, same)).mean())
+    time = graph.time[: graph.num_events]
+    rows = np.flatnonzero(_with_the_one_before(time[1:] == time[:-1]))  # others have a time of their own
+    rows = rows[np.lexsort((graph.src[rows], graph.time[rows]))]
+    same = (np.diff(graph.src[rows]) == 0) & (np.diff(graph.time[rows]) == 0)
+    return float(_with_the_one_before(same).sum() / graph.num_events)
+
+
+def _with_the_one_before(same: BoolArray) -> BoolArray:
+    """Which events have a neighbour like them, from which are like the one before. [E - 1] → [E]"""
+    found: BoolArray = np.append(same, False) | np.append(False, same)
+    return found
+
+
+def _unique_edges(graph: TemporalGraph) -> int:
+    pairs = graph.src.astype(np.int64)
+    pairs *= graph.num_nodes
+    pairs += graph.dst
+    pairs.sort()  # in place, because there may be many
+    return 1 + int((pairs[1:] != pairs[:-1]).sum())
