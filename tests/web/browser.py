@@ -90,3 +90,27 @@ def serious_faults(page, source):
         for fault in page.evaluate("axe.run().then((found) => found.violations)")
         if fault["impact"] in ("serious", "critical")
     ]
+
+
+MOVED = """() => {
+  const blocks = "main > *, .scorebar, .scorebar > *, .meter, .ends, .states *, .drawing > *, .standings > *, tbody tr";
+  const places = () => [...document.querySelectorAll(blocks)].map((e) => {
+    const { x, y, width, height } = e.getBoundingClientRect();
+    return `${e.tagName} ${[x, y + scrollY, width, height].map(Math.round)}`;
+  });
+  const first = places();
+  const moved = new Set();
+  for (const state of document.querySelectorAll(".states button")) {
+    for (const event of document.querySelectorAll(".plot .event, .edge")) {
+      state.click();
+      event.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+      places().forEach((place, number) => place !== first[number] && moved.add(`${first[number]} is now ${place}`));
+    }
+  }
+  return [...moved];
+}"""
+
+
+def moved_by_clicks(page):
+    """What lies elsewhere, or is larger or smaller, after some first click on an event or a line."""
+    return page.evaluate(MOVED)

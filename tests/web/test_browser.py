@@ -9,7 +9,7 @@ import pytest
 import cody
 from cody.models.decision import Above
 from cody.models.margins import scores
-from web.browser import SCHEMES, WIDTHS, axe_source, chromium, serious_faults, shows, tab
+from web.browser import SCHEMES, WIDTHS, axe_source, chromium, moved_by_clicks, serious_faults, shows, tab
 from web.explained import BIDI, EVIL, cut_short, imagined, large, toy
 
 
@@ -110,6 +110,13 @@ def test_every_first_click_answers_from_every_state(browser, name, tmp_path):
         )
         assert len(found) == page.locator(".states button").count() * len(why.candidates)
         assert not [shown for shown in found if shown[0] == "?" or shown[1] == "not evaluated"]
+
+
+@pytest.mark.parametrize("width", [380, 1280])
+@pytest.mark.parametrize("explained", [toy, imagined, REAL["event 53854"]], ids=["toy", "imagined", "real"])
+def test_no_first_click_moves_anything(browser, explained, width, tmp_path):
+    with tab(browser, viewport={"width": width, "height": 900}) as watched:
+        assert moved_by_clicks(watched.open(explained(), tmp_path)) == []
 
 
 def test_scores_are_written_as_everywhere_else(browser, tmp_path):
@@ -384,6 +391,16 @@ def test_it_prints_on_one_sheet(browser, explained, tmp_path):
         page = watched.open(explained(), tmp_path)
         printed = page.pdf(prefer_css_page_size=True, print_background=True)
         assert len(re.findall(rb"/Type\s*/Page\b(?!s)", printed)) == 1
+
+
+def test_what_is_printed_is_dark_on_light_also_from_a_dark_screen(browser, why, tmp_path):
+    with tab(browser, color_scheme="dark") as watched:
+        page = watched.open(why, tmp_path)
+        luminance = "(e) => getComputedStyle(e).color.match(/\\d+/g).reduce((sum, part) => sum + Number(part), 0)"
+        assert page.locator("h1").evaluate(luminance) > 600
+        page.emulate_media(media="print", color_scheme="dark")
+        assert page.locator("h1").evaluate(luminance) < 150
+        assert page.locator(".names .end").first.evaluate(luminance.replace(".color", ".fill")) < 150
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

@@ -9,11 +9,11 @@ import pytest
 import cody
 from cody.explaining.what_if import Scenario
 from cody.models.decided import decide, decision_of, states_of
-from cody.models.decision import Above, Labelled, Leader
+from cody.models.decision import Above, InTop, Labelled, Leader
 from cody.models.margins import probability
 from cody.web.facts import Facts
 from cody.web.gauge import gauge
-from web.browser import chromium, shows, tab
+from web.browser import chromium, moved_by_clicks, shows, tab
 from web.decided import DECISIONS, Classes, decided, graph, model, two_classes
 from web.explained import EVIL
 from web.server import serving
@@ -36,12 +36,23 @@ def browser():
 def number(why, state):
     """The number that a page shows first: of a probability the score, of other decisions the margin."""
     cells = why.decision.cells([why.states[0], state])[1]
-    return cells.second if isinstance(why.decision, Above) else cells.first
+    return cells.second if isinstance(why.decision, Above) else cells.first.replace("-", "−")
+
+
+def figure(why, state):
+    """What stands beside the decision: of a rank, also the original one."""
+    if not state.standing:
+        return ""
+    first = f"{why.states[0].standing.rank} → " if isinstance(why.decision, InTop) and state != why.states[0] else ""
+    return f"{why.decision.headings[1]}: {first}{why.decision.figure(state)}"
 
 
 def lines(page, key):
     """The lines of a list: rank, name, score."""
-    return [re.split(r"\s*\n\s*", text.strip()) for text in page.locator(f"#standing-{key} li").all_inner_texts()]
+    return [
+        re.split(r"\s*\n\s*", text.strip())
+        for text in page.locator(f"#standing-{key} li:not(.blank)").all_inner_texts()
+    ]
 
 
 def expected_lines(why, standing):
@@ -64,11 +75,17 @@ def test_a_page_shows_the_explanations_own_words_and_numbers(browser, kind, widt
             page.get_by_role("button", name=name, exact=True).click()
             assert page.locator("#now-score").inner_text() == number(why, state)
             assert page.locator("#now-prediction").inner_text() == why.decision.outcome(state.margin)
-            figure = page.locator("#now-figure").inner_text()
-            assert figure == (f"{why.decision.headings[1]}: {why.decision.figure(state)}" if state.standing else "")
+            assert page.locator("#now-figure").inner_text() == figure(why, state)
         assert page.locator(".answer").inner_text() == why.sentence
         steps = [text.split()[0] for text in page.locator(".waterfall .prediction").all_text_contents()]
         assert steps == [number(why, state) for state in why.states]
+
+
+@pytest.mark.parametrize("kind", DECISIONS)
+@pytest.mark.parametrize("width", [380, 1280])
+def test_no_first_click_moves_anything(browser, kind, width, tmp_path):
+    with tab(browser, viewport={"width": width, "height": 900}) as watched:
+        assert moved_by_clicks(watched.open(decided(kind), tmp_path)) == []
 
 
 @pytest.mark.parametrize("kind", WITH_LISTS)
@@ -368,10 +385,10 @@ def test_a_switched_event_gives_the_ranking_then(browser):
         page.get_by_role("button", name="Nothing changed").click()
         assert page.locator("#standing-now").is_hidden()
         page.locator('tbody tr:has(.row:text-is("4")) input').uncheck()  # the page knows its margin, not its rank
-        shows(page.locator("#now-figure"), f"rank: {alone.standing.rank}")
+        shows(page.locator("#now-figure"), f"→ {alone.standing.rank}")
         page.locator('tbody tr:has(.row:text-is("6")) input').uncheck()
         shows(page.locator("#now-name"), "Without 2 events")
-        shows(page.locator("#now-figure"), f"rank: {state.standing.rank}")
+        shows(page.locator("#now-figure"), f"→ {state.standing.rank}")
         assert page.locator("#now-prediction").inner_text() == margins.decision.outcome(state.margin)
         assert [line[1:] for line in lines(page, "now")] == [
             [name, f"{probability(score):.3f}"] for name, score in state.standing.leaders

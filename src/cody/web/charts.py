@@ -11,7 +11,7 @@ from cody.explaining.wording import capital
 from cody.models.margins import flips, shift
 from cody.utils.words import sanitize
 from cody.web.facts import Facts, KnownChange, NamedChange
-from cody.web.gauge import Gauge
+from cody.web.gauge import Gauge, with_minus
 from cody.web.markup import Child, Markup, element, join, number, percent
 
 MOST_STEPS = 6  # that are listed; more of them are a curve
@@ -316,4 +316,4 @@ def _waterfall_line(number: int, words: str, amount: str) -> Markup:
     y = number * ROW + ROW / 2 + 4
     shown = words if len(words) <= 44 else words[:43] + "…"
     left = element("text", shown, x=LEFT - 10, y=y, text_anchor="end")
-    return join([left, element("text", amount, x=LEFT + WIDTH + RIGHT - 4, y=y, text_anchor="end")])
+    return join([left, element("text", with_minus(amount), x=LEFT + WIDTH + RIGHT - 4, y=y, text_anchor="end")])

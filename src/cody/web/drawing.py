@@ -11,6 +11,7 @@ from typing import Any
 
 from cody.errors import CallError
 from cody.explaining.explanation import Event, Explanation
+from cody.models.decision import InTop
 from cody.utils.extras import missing
 from cody.utils.files import check_target, write_atomically
 from cody.web.axes import Axis, axes
@@ -141,7 +142,12 @@ def _title(facts: Facts) -> list[str]:
     why = facts.why
     first, last = facts.gauge.written(why.original, why.logits[-1])
     about = facts.labels[why.src] if why.subject == "node" else f"{facts.labels[why.src]} → {facts.labels[why.dst]}"
-    before = f"{about}: {facts.gauge.word} {first} ({facts.outcome(why.original)})"
+    ranks = [standing and standing.rank for standing in why.standings] if isinstance(why.decision, InTop) else []
+    if ranks and None not in (ranks[0], ranks[-1]):  # says more than the lead
+        first, last = f"rank {ranks[0]:,}", f"rank {ranks[-1]:,}"
+    else:
+        first = f"{facts.gauge.word} {first}"
+    before = f"{about}: {first} ({facts.outcome(why.original)})"
     if not why.rows or why.logits[-1] is None:
         return [before]
     changed = f"without {len(why.rows)} {facts.thing}{'s' if len(why.rows) > 1 else ''}"
@@ -211,7 +217,10 @@ def _legend(facts: Facts, drawn: Sequence[int]) -> Iterator[Line2D]:
     """What colours and crosses mean, as far as they occur."""
     effects = {facts.effect(number) for number in drawn}
     positive = facts.outcome(1.0)
-    for effect, words in ((FOR, f"for “{positive}”"), (AGAINST, "against it")):
+    for effect, words in (
+        (FOR, f"for “{positive}”"),
+        (AGAINST, f"against {'it' if FOR in effects else f'“{positive}”'}"),
+    ):
         if effect in effects:
             yield Line2D([], [], color=COLOURS[effect], linewidth=1.6, label=words)
     if effects - {FOR, AGAINST}:

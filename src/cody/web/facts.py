@@ -139,7 +139,16 @@ class Facts:
 
     def figure(self, known: KnownChange) -> str:
         """What is shown of a prediction besides its margin: its rank, say; empty if there is nothing, or not known."""
-        return figure(self.why.decision, State(known.logit, known.standing))
+        shown, first = figure(self.why.decision, State(known.logit, known.standing)), self.standings.get(())
+        if (
+            not shown
+            or not known.change
+            or first is None
+            or first.rank is None
+            or not isinstance(self.why.decision, InTop)
+        ):
+            return shown
+        return shown.replace(": ", f": {first.rank:,} → ", 1)
 
     @cached_property
     def clicks(self) -> dict[tuple[int, ...], float]:

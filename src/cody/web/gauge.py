@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from cody.models.decision import Above, Decision
+from cody.models.decision import Above, Decision, InTop
 from cody.models.margins import numbers
-from cody.utils.words import sanitize
+from cody.utils.words import ordinal, sanitize
 
 SHARES = (0.0, 1.0, 0.5, 0.25, 0.75)
 FEW_MARKS = 6  # of an axis of margins
@@ -73,23 +73,29 @@ class MarginGauge:
     @property
     def ends(self) -> tuple[str, str, str]:
         negative, positive = (outcome(self.decision, margin) for margin in (-1.0, 1.0))
-        return negative, "0", positive
+        tie = f"0: level with the {ordinal(self.decision.k)} rival" if isinstance(self.decision, InTop) else "0"
+        return negative, tie, positive
 
     def place(self, margin: float) -> float:
         return min(max(0.5 + 0.5 * margin / self.span, 0.0), 1.0)
 
     def written(self, *margins: float | None) -> list[str]:
-        return numbers(*margins)
+        return list(map(with_minus, numbers(*margins)))
 
     def in_full(self, margin: float) -> str:
-        return f"{margin:.3f}"
+        return with_minus(f"{margin:.3f}")
 
     def marks(self) -> Iterator[Mark]:
         step = _round_step(2 * self.span / FEW_MARKS)
         yield Mark(self.line, "0")
         for place in range(math.ceil(-self.span / step), math.floor(self.span / step) + 1):
             if place:
-                yield Mark(self.place(place * step), f"{place * step:g}")
+                yield Mark(self.place(place * step), with_minus(f"{place * step:g}"))
+
+
+def with_minus(number: str) -> str:
+    """A number with a minus sign instead of a hyphen, which is too short to be seen beside large figures."""
+    return number.replace("-", "−")
 
 
 Gauge = ScoreGauge | MarginGauge

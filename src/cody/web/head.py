@@ -9,12 +9,17 @@ from cody.explaining.wording import capital
 from cody.models.decision import Above, Between, InTop, Labelled, RatherThan
 from cody.utils.words import count, in_words, is_date, moment, moment_and_zone, sanitize
 from cody.web.charts import ends, meter
-from cody.web.facts import REMOVED, Facts, NamedChange
+from cody.web.facts import REMOVED, Facts, KnownChange, NamedChange
 from cody.web.markup import Markup, element, join, link, name
 
 UNSEARCHED = "{} of the {} near this {} {} evaluated alone. Change some together, or run an explainer."
 SEARCHING = "Searching for the smallest change that flips this … "
 LONG_REASON = 150  # characters; longer ones are written smaller
+RIGHT_OR_WRONG = {  # what it means for a decision that its link did happen
+    Above: (": the model is right", ": the model is wrong"),
+    RatherThan: (": the model is right", ": the model is wrong"),
+    InTop: (": a hit", ": a miss"),
+}
 SHORT_LINK = 18  # characters of both names that stay on one line of the headline
 
 
@@ -83,24 +88,6 @@ def bar(facts: Facts, opened: NamedChange) -> Markup:
     """The scores before and now, and what can be chosen by name. It stays in view, and its height does not change."""
     known = facts.answers.get(tuple(sorted(opened.change)))
     now = None if known is None else known.logit
-    first = facts.gauge.written(facts.why.original, now)[0]
-    prediction = "not evaluated" if known is None else facts.outcome(known.logit)
-    figures = element(
-        "p",
-        None if isinstance(facts.why.decision, Above) else element("span", facts.gauge.word, id="now-word"),
-        element("span", first, id="was-score", class_=facts.side(facts.why.original)),
-        element("span", " → ", class_="to"),
-        element("span", "–" if known is None else known.score, id="now-score", class_=facts.side(now)),
-        class_="numbers",
-    )
-    outcomes = [facts.outcome(margin) for margin in (-1.0, 1.0)]
-    decided = element(
-        "p",
-        *(element("span", words, aria_hidden="true") for words in [*outcomes, "not evaluated"]),  # reserves the width
-        element("span", prediction, id="now-prediction"),
-        element("span", "" if known is None else facts.figure(known), id="now-figure"),
-        class_="decided",
-    )
     gauge = element(
         "div",
         meter(facts.gauge, facts.why.original, now),
@@ -110,7 +97,56 @@ def bar(facts: Facts, opened: NamedChange) -> Markup:
     )
     line = element("p", element("span", opened.name, id="now-name"), element("span", "", id="status", role="status"))
     buttons = element("div", *_buttons(facts, opened), class_="states", role="group", aria_label="Shown")
-    return element("div", element("div", figures, decided), gauge, buttons, line, class_="now scorebar")
+    return element(
+        "div",
+        element("div", _numbers(facts, known), _decided_now(facts, known)),
+        gauge,
+        buttons,
+        line,
+        class_="now scorebar",
+    )
+
+
+def _numbers(facts: Facts, known: KnownChange | None) -> Markup:
+    """Both numbers. The room is for the longest that a click leads to, so that nothing beside them moves."""
+    first = facts.gauge.written(facts.why.original, None if known is None else known.logit)[0]
+    pairs = [facts.gauge.written(facts.why.original, other.logit) for other in facts.answers.values()]
+    before, after = max([*pairs, *[["0.0000", "0.0000"]] * facts.served], key=lambda pair: sum(map(len, pair)))
+    side, now = facts.side(known and known.logit), "–" if known is None else known.score
+    word = [] if isinstance(facts.why.decision, Above) else [element("span", facts.gauge.word, class_="word")]
+
+    def row(first: Markup | str, last: Markup | str, **attributes: str) -> Markup:
+        arrow = element("span", "→", class_="to")
+        parts = [element("span", first, class_="was"), arrow, element("span", last, class_="now")]
+        return element("span", *word, *parts, **attributes)
+
+    was = element("span", first, id="was-score", class_=facts.side(facts.why.original))
+    shown = row(was, element("span", now, id="now-score", class_=side))
+    return element("p", row(before, after, aria_hidden="true"), shown, class_="numbers room")
+
+
+def _in_room(shown: str, longest: str, kind: str, **attributes: str) -> Markup:
+    """A text with room for a longer one in its place."""
+    return element(
+        "span",
+        element("span", longest, aria_hidden="true"),
+        element("span", shown, **attributes),
+        class_=f"{kind} room",
+    )
+
+
+def _decided_now(facts: Facts, known: KnownChange | None) -> Markup:
+    """What is decided, beside the figure that goes with it, each with room for the longest."""
+    prediction = "not evaluated" if known is None else facts.outcome(known.logit)
+    longest = max(facts.outcome(-1.0), facts.outcome(1.0), "not evaluated", key=len)
+    figure = "" if known is None else facts.figure(known)
+    figures = [facts.figure(other) for other in facts.answers.values()]
+    return element(
+        "p",
+        _in_room(prediction, longest, "decision", id="now-prediction", class_=facts.side(known and known.logit)),
+        _in_room(figure, max(figures, key=len, default=""), "figure", id="now-figure"),
+        class_="decided",
+    )
 
 
 def about_data(identity: str, called: object = None) -> str:
@@ -151,9 +187,11 @@ def _truth(facts: Facts) -> Iterator[Markup]:
     if why.event is None:
         yield element("b", f"no such {facts.event} on record at this time")
         return
-    wrong = isinstance(why.decision, Above) and why.original <= 0
-    right = ": the model is right" if isinstance(why.decision, Above) else ""
-    yield element("b", f"it did happen{': the model is wrong' if wrong else right}", class_="wrong" if wrong else None)
+    right, wrong = RIGHT_OR_WRONG.get(type(why.decision), ("", ""))
+    is_right = why.original > 0
+    yield element(
+        "b", f"it did happen{right if is_right else wrong}", class_="wrong" if wrong and not is_right else None
+    )
 
 
 def _true_label(facts: Facts) -> Iterator[Markup]:

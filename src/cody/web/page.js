@@ -52,8 +52,8 @@ function written(...margins) {
   const least = Math.min(Math.max(2, 1 - Math.floor(Math.log10(Number(rare.toFixed(9))))), 6);
   const figures = margins.map((margin) => (span === undefined ? probability(margin + line) : margin));
   const known = new Set([...figures, span === undefined ? threshold : 0]);
-  const text = (value, digits) => value.toFixed(digits);
-  const distinct = (digits) => new Set([...known].map((value) => text(value, digits).replace("-0.00", "0.00"))).size;
+  const text = (value, digits) => (Number(value.toFixed(digits)) + 0).toFixed(digits).replace("-", "−");
+  const distinct = (digits) => new Set([...known].map((value) => text(value, digits))).size;
   const digits = [2, 3, 4, 5, 6].find((number) => number >= least && distinct(number) === known.size) ?? least;
   return figures.map((figure) => text(figure, digits));
 }
@@ -147,7 +147,7 @@ function showScore(answer) {
   const [was, now] = answer ? written(data.original, answer.margin) : [written(data.original)[0], "?"];
   showFigure(one("#was-score"), was, data.original);
   showFigure(one("#now-score"), now, answer?.margin);
-  one("#now-prediction").textContent = answer ? outcome(answer.margin) : data.live ? "computing …" : "not evaluated";
+  showFigure(one("#now-prediction"), answer ? outcome(answer.margin) : data.live ? "computing …" : "not evaluated", answer?.margin);
   const [first, last] = [placeOf(data.original), answer ? placeOf(answer.margin) : null];
   const dot = one(".meter .now", panel);
   const bar = one(".meter .moved", panel);
@@ -159,9 +159,16 @@ function showScore(answer) {
     bar.setAttribute("x", `${100 * Math.min(first, last)}%`);
     bar.setAttribute("width", `${100 * Math.abs(first - last)}%`);
   }
-  one("#now-figure").textContent = answer?.standing?.figure ?? "";
+  one("#now-figure").textContent = figureOf(answer);
   if (data.decision.behind) showStanding(answer?.standing); // in standing.js
   showStatus(answer);
+}
+
+// A rank is shown beside the original one, as facts.py has it.
+function figureOf(answer) {
+  const [shown, was] = [answer?.standing?.figure ?? "", answers.get("")?.standing?.rank];
+  const isMoved = shown && change.size && data.decision.last && was;
+  return isMoved ? shown.replace(": ", `: ${was.toLocaleString("en")} → `) : shown;
 }
 
 const sideOf = (margin) => (margin === undefined ? "unknown" : stands(margin) ? "for" : "against");

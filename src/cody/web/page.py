@@ -23,7 +23,7 @@ from cody.web.head import bar, head, title, what_next
 from cody.web.markup import Child, Markup, element, join
 from cody.web.network import network
 from cody.web.parts import card
-from cody.web.standing import WIDEST, about, as_plain, before_and_after, words_of
+from cody.web.standing import WIDEST, about, as_plain, before_and_after, lines, may_stand_apart, words_of
 from cody.web.table import candidates_table, stability_table
 from cody.web.timeline import timeline
 
@@ -238,9 +238,10 @@ def _legend(facts: Facts) -> Markup:
     imagined = any(event.edit != REMOVED for event in facts.why.candidates)
     alone = "without it"
     effects = {facts.effect(number) for number in range(len(facts.why.candidates))}
+    it = "it" if FOR in effects else f"“{facts.outcome(1.0)}”"
     entries = [
         (FOR, f"for “{facts.outcome(1.0)}”: {alone}, the {facts.gauge.word} falls", FOR in effects),
-        (AGAINST, f"against it: {alone}, the {facts.gauge.word} rises", AGAINST in effects),
+        (AGAINST, f"against {it}: {alone}, the {facts.gauge.word} rises", AGAINST in effects),
         ("slight", "negligible effect alone", "slight" in effects),
         (UNKNOWN, "not evaluated alone", UNKNOWN in effects),
         ("crossed", "removed", True),
@@ -361,6 +362,8 @@ def _how_decided(facts: Facts) -> dict[str, Any]:
     return said | {
         "name": sanitize(about(decision), WIDEST),
         "last": decision.k if isinstance(decision, InTop) else 0,
+        "lines": lines(facts),
+        "apart": may_stand_apart(decision),
         "shares": not isinstance(decision, Labelled),
         "behind": words_of(decision) is not None,
         "standings": {

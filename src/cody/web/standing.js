@@ -8,14 +8,28 @@ function showStanding(standing) {
   if (!list) return;
   const was = answers.get("")?.standing;
   const scores = [was, standing].flatMap((each) => each?.leaders ?? []).map((leader) => leader.score);
-  list.parentNode.hidden = !change.size; // the same as before
+  list.parentNode.classList.toggle("idle", !change.size); // the same as before
   one("#standing-now-title").textContent = nameOf(change);
   const missing = list.previousElementSibling;
   missing.hidden = Boolean(standing);
-  missing.textContent = data.live ? "computing …" : "Not evaluated.";
+  if (data.live) missing.textContent = "computing …";
   for (const [list_, each] of [[one("#standing-was"), was], [list, standing]]) {
-    list_.replaceChildren(...(each ? placesIn(each, scores) : []));
+    const places = each ? placesIn(each, scores) : [];
+    list_.replaceChildren(...places, ...roomFor(places.length));
   }
+}
+
+// Empty lines, as high as those that a ranking has there, so that nothing below the list moves.
+function roomFor(shown) {
+  const { last, lines, apart } = data.decision;
+  return Array.from({ length: Math.max(lines - shown, 0) }, (_, number) => {
+    const place = shown + number + 1;
+    const line = document.createElement("li");
+    line.className = ["blank", place === last && "last", apart && place === lines && "apart"].filter(Boolean).join(" ");
+    line.setAttribute("aria-hidden", "true");
+    line.textContent = "\u00a0";
+    return line;
+  });
 }
 
 function showNumber(axis, value) {

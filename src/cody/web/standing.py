@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
-from cody.models.decision import Between, Decision, InTop, Labelled, RatherThan, Standing, State
+from cody.models.decision import SHOWN_BELOW, Between, Decision, InTop, Labelled, RatherThan, Standing, State
 from cody.models.margins import probability
 from cody.utils.words import sanitize
 from cody.web.facts import Facts, figure
 from cody.web.markup import Markup, element, name, percent
 
 WIDEST = 24  # letters of a name
+NOT_KNOWN = "Known for the answer and its alternatives only."
 ROOM = 0.15  # of the axis of a number, on either side of what it shows
 
 
@@ -48,13 +49,34 @@ def before_and_after(facts: Facts, changed: tuple[int, ...], title: str) -> Mark
         element(
             "div",
             element("h3", heading, id=f"standing-{key}-title"),
-            element("p", "" if standing else "Not evaluated.", class_="unevaluated", hidden=bool(standing)),
-            element("ol", *_places(decision, standing, shares), id=f"standing-{key}"),
-            hidden=key == "now" and not changed,
+            element("p", NOT_KNOWN, class_="unevaluated", hidden=bool(standing)),
+            element("ol", *_places(decision, standing, shares), *_room(facts, standing), id=f"standing-{key}"),
+            class_="idle" if key == "now" and not changed else None,
         )
         for key, heading, standing in zip(("was", "now"), titles, known, strict=True)
     )
     return element("div", *halves, class_="standings")
+
+
+def lines(facts: Facts) -> int:
+    """How many lines a list has room for, so that nothing below it moves when it changes."""
+    known = max((len(standing.leaders) for standing in facts.standings.values()), default=0)
+    decision = facts.why.decision
+    return max(known, decision.k + SHOWN_BELOW + 1) if may_stand_apart(decision) else known
+
+
+def may_stand_apart(decision: Decision) -> TypeGuard[InTop]:
+    """Whether what a decision is about may lie beyond the places that are listed."""
+    return isinstance(decision, InTop) and decision.of > decision.k + SHOWN_BELOW
+
+
+def _room(facts: Facts, standing: Standing | None) -> Iterator[Markup]:
+    """Empty lines up to that number, as high as those that a ranking has there."""
+    decision, every = facts.why.decision, lines(facts)
+    last, apart = decision.k if isinstance(decision, InTop) else 0, every if may_stand_apart(decision) else 0
+    for place in range(1 + (len(standing.leaders) if standing else 0), every + 1):
+        kinds = ["blank", *["last"] * (place == last), *["apart"] * (place == apart)]
+        yield element("li", "\u00a0", class_=" ".join(kinds), aria_hidden="true")
 
 
 def _shares(decision: Decision, known: Sequence[Standing | None]) -> dict[float, float]:
