@@ -56,7 +56,7 @@ CALLS = {
     "benchmark run": ("--out bench --mechanisms reply --explainers scout --links 2", "scout"),
     "benchmark table": ("bench", "scout"),
     "benchmark check": ("scout", "passed"),
-    "benchmark entry": ("--help", "--help"),  # it needs links of every mechanism
+    "benchmark submit-file": ("--help", "--help"),  # it needs links of every mechanism
     "tables": ("records.jsonl", "cody"),
     "figures": ("records.jsonl --out figures", r"\.svg"),
     "cache": ("", "cody cache --clear|folder"),

@@ -80,6 +80,14 @@ def test_the_command_prints_the_same_table_from_the_files(tmp_path, monkeypatch)
     assert made.stdout == shown.stdout
     rows = json.loads(CliRunner().invoke(app, ["benchmark", "table", "b", "--json"]).stdout)
     assert {row["log"] for row in rows} == {ALL, "reply"}
+    assert CliRunner().invoke(app, ["tables", "--benchmark", "b"]).stdout == shown.stdout
+    latex = CliRunner().invoke(app, ["tables", "--benchmark", "b/reply.jsonl", "--format", "latex"]).stdout
+    cells = [line.count(" & ") for line in latex.splitlines() if " & " in line]
+    assert len(cells) == 3  # headings, two explainers
+    assert len(set(cells)) == 1
+    assert rf"{{{'llll' + 'r' * (cells[0] - 3)}}}" in latex
+    wrong = CliRunner().invoke(app, ["tables", "--benchmark", "--paper", "b"])
+    assert "give --benchmark or --paper, not both" in str(wrong.exception)
     (tmp_path / "empty").mkdir()
     assert "there are no records" in str(CliRunner().invoke(app, ["benchmark", "table", "empty"]).exception)
 

@@ -14,7 +14,7 @@ from cody.cli.options import json_option, names_in, use_threads
 from cody.cli.progress import progress
 from cody.cli.running import say_failures, stoppable
 from cody.cli.show import print_parts
-from cody.cli.show_benchmark import benchmark_csv, benchmark_markdown, benchmark_parts, shown_rows
+from cody.cli.show_benchmark import FORMATS, benchmark_parts, shown_rows
 from cody.data.mechanisms import MECHANISMS
 from cody.errors import CallError
 from cody.graph.neighbourhood import SIZE
@@ -26,7 +26,6 @@ from cody.study.record_file import read_failures
 benchmark = CommandGroup("benchmark", help="Compare explainers where the causes of links are known.")
 ALL, NONE = "all", "none"
 ENTRY = Output("an entry", ".json")
-FORMATS = {"markdown": benchmark_markdown, "csv": benchmark_csv}
 
 
 @benchmark.command("run")
@@ -80,19 +79,17 @@ def run_(
                 checked += step.progress.record is not None
             for_checks = f", {checked:,} for checks" if of_checks else ""
             move(completed=done, total=total, description=f"links explained{for_checks}")
-    _print(folder, as_json=as_json)
+    print_benchmark(records_in(folder), as_json=as_json)
 
 
 @benchmark.command("table")
 @argument("folder", "Folder that cody benchmark run has written.", type=FOLDER)
 @option("--each", is_flag=True, help="One table for each mechanism, too.")
-@option(
-    "--format", "form", type=click.Choice(["text", *FORMATS]), default="text", help="Markdown and csv have intervals."
-)
+@option("--format", "form", type=click.Choice(["text", *FORMATS]), default="text", help="All but text have intervals.")
 @json_option
 def table_(folder: Path, each: bool, form: str, as_json: bool) -> None:
     """Print the table of the records in a folder."""
-    _print(folder, each=each, form=form, as_json=as_json)
+    print_benchmark(records_in(folder), each=each, form=form, as_json=as_json)
 
 
 @benchmark.command("check")
@@ -110,17 +107,17 @@ def check_(explainers: str) -> None:
         raise CallError(f"{', '.join(failed)}: not as an explainer should be")
 
 
-@benchmark.command("entry")
+@benchmark.command("submit-file")
 @argument("folder", "Folder that cody benchmark run has written.", type=FOLDER)
 @option("--out", type=ENTRY, required=True, help="File of the entry, JSON; for results/leaderboard.")
 @option("--authors", default="", help="Who made the explainers.")
 @option("--url", default="", help="Where they can be found.")
 @option("--note", default="", help="What a reader should know.")
-def entry_(folder: Path, out: Path, authors: str, url: str, note: str) -> None:
+def submit_file_(folder: Path, out: Path, authors: str, url: str, note: str) -> None:
     """Write a row of the leaderboard: answers, versions, seeds, hardware and identities in one file."""
     from cody.study.leaderboard import check_complete, entry_of, write_entry
 
-    entry = entry_of(_files(folder), authors=authors, url=url, note=note)
+    entry = entry_of(records_in(folder), authors=authors, url=url, note=note)
     check_complete(entry)
     write_entry(out, entry)
     names = dict.fromkeys(group.explainer for group in entry.answers)
@@ -142,15 +139,23 @@ def _some(what: str, names: str) -> list[str]:
     return found
 
 
-def _files(folder: Path) -> list[Path]:
+def records_in(folder: Path) -> list[Path]:
+    """The files that `cody benchmark run` has written into a folder."""
     files = sorted(folder.glob("*.jsonl"))
     if not files:
         raise CallError(f"there are no records in {folder}: cody benchmark run writes them")
     return files
 
 
-def _print(folder: Path, *, each: bool = False, form: str = "text", as_json: bool) -> None:
-    files = _files(folder)
+def print_benchmark(files: Sequence[Path], *, each: bool = False, form: str = "text", as_json: bool = False) -> None:
+    """Print the table of the records of a benchmark.
+
+    Args:
+        files: Records that `cody benchmark run` wrote.
+        each: One table for each mechanism, too.
+        form: "text", or one of `FORMATS`.
+        as_json: Print one JSON document instead.
+    """
     rows = benchmark_rows(files)
     say_failures([failure for file in files for failure in read_failures(file)])
     if as_json:

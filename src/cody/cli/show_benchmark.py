@@ -1,4 +1,4 @@
-"""The table of a benchmark: in the terminal in parts of 80 columns, as Markdown and csv in one."""
+"""The table of a benchmark: in the terminal in parts of 80 columns, as Markdown, LaTeX and csv in one."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import NamedTuple
 from msgspec.structs import astuple
 
 from cody.cli.show import Prose, ShownPart
+from cody.paper.typeset import latex_text
 from cody.study.benchmark import ALL, BenchmarkRow
 from cody.study.disturbances import DISTURBANCES
 from cody.study.shares import Share
@@ -113,13 +114,29 @@ def benchmark_markdown(rows: Sequence[BenchmarkRow]) -> str:
     Args:
         rows: What is shown; what was not measured for any of them is left out.
     """
+    headings, *lines = _with_intervals(rows)
+    return "\n".join(map(_piped, [headings, ["---"] * len(headings), *lines])) + "\n"
+
+
+def benchmark_latex(rows: Sequence[BenchmarkRow]) -> str:
+    """One table of everything, with the intervals, for `\\input`; needs nothing but LaTeX and graphicx.
+
+    Args:
+        rows: What is shown; what was not measured for any of them is left out.
+    """
+    headings, *lines = (" & ".join(map(latex_text, cells)) + r" \\" for cells in _with_intervals(rows))
+    begin = rf"\begin{{tabular}}{{llll{'r' * (headings.count(' & ') - 3)}}}"
+    before = [r"\begin{table*}", r"\resizebox{\textwidth}{!}{%", begin, r"\hline", headings, r"\hline"]
+    return "\n".join([*before, *lines, r"\hline", r"\end{tabular}}", r"\end{table*}"]) + "\n"
+
+
+def _with_intervals(rows: Sequence[BenchmarkRow]) -> Iterator[list[str]]:
+    """The cells of the whole table, its headings first."""
     columns = _known_columns(rows)
-    headings = ["log", "model", "explainer", "answers", "links", *(column.name for column in columns)]
-    lines = [_piped(headings), _piped(["---"] * len(headings))]
+    yield ["log", "model", "explainer", "answers", "links", *(column.name for column in columns)]
     for row in rows:
         cells = (_with_interval(column.value(row), column.digits) for column in columns)
-        lines.append(_piped([row.log, row.model, row.explainer, _kind(row), str(row.links), *cells]))
-    return "\n".join(lines) + "\n"
+        yield [row.log, row.model, row.explainer, _kind(row), str(row.links), *cells]
 
 
 def benchmark_csv(rows: Sequence[BenchmarkRow]) -> str:
@@ -157,3 +174,6 @@ def _piped(cells: Sequence[str]) -> str:
 def shown_rows(rows: Sequence[BenchmarkRow], *, each: bool) -> list[BenchmarkRow]:
     """Those over all logs, or with `each` those of single logs, too."""
     return [row for row in rows if each or row.log == ALL]
+
+
+FORMATS = {"markdown": benchmark_markdown, "latex": benchmark_latex, "csv": benchmark_csv}

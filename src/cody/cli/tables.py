@@ -9,6 +9,7 @@ import click
 import numpy as np
 
 from cody.cli.command import FILE, argument, command, option
+from cody.errors import CallError
 
 record_files = argument(
     "files", "Files of records that cody evaluate wrote; also .gz.", nargs=-1, required=True, type=FILE
@@ -24,10 +25,14 @@ record_files = argument(
     default="text",
     help="Format of the tables.",
 )
+@option("--benchmark", is_flag=True, help="Print the table of cody benchmark run: FILES are its folder or files.")
 @option("--paper", is_flag=True, help="Print the paper's own figures next to ours.")
 @option("--intervals", is_flag=True, help="Print bootstrap intervals of 95 %.")
-def tables(files: Sequence[Path], form: str, paper: bool, intervals: bool) -> None:
+def tables(files: Sequence[Path], form: str, benchmark: bool, paper: bool, intervals: bool) -> None:
     """Compare explainers in the tables of the paper."""
+    if benchmark:
+        _of_benchmark(files, form, paper=paper)
+        return
     from cody.paper import typeset
     from cody.paper.tables import tables
     from cody.study.record_file import read_failures, read_runs
@@ -43,3 +48,11 @@ def tables(files: Sequence[Path], form: str, paper: bool, intervals: bool) -> No
         "csv": typeset.as_csv,
     }
     print(writers[form](made), end="")
+
+
+def _of_benchmark(files: Sequence[Path], form: str, *, paper: bool) -> None:
+    from cody.cli.benchmark import print_benchmark, records_in
+
+    if paper:
+        raise CallError("give --benchmark or --paper, not both: the paper has no links with known causes")
+    print_benchmark([one for path in files for one in (records_in(path) if path.is_dir() else [path])], form=form)

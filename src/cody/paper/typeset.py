@@ -218,11 +218,11 @@ def _sizes(table: Table) -> str:
 
 def _latex_of(table: Table) -> Iterator[str]:
     measures = list(dict.fromkeys(column.measure for panel in table.columns for column in panel))
-    formulas = "; ".join(f"{measure.latex}: {_latex_text(_formula(measure, table))}" for measure in measures)
-    remarks = " ".join(_latex_text(remark) for remark in [_sizes(table), *table.remarks])
+    formulas = "; ".join(f"{measure.latex}: {latex_text(_formula(measure, table))}" for measure in measures)
+    remarks = " ".join(latex_text(remark) for remark in [_sizes(table), *table.remarks])
     yield r"\begin{table*}[t]"
     yield r"\centering"
-    yield rf"\caption{{{_latex_text(table.layout.title)} for {_latex_model(table.model)}. {formulas}. {remarks}}}"
+    yield rf"\caption{{{latex_text(table.layout.title)} for {_latex_model(table.model)}. {formulas}. {remarks}}}"
     yield rf"\label{{t_{table.layout.name}_{re.sub('[^a-z0-9]+', '_', table.model.lower())}}}"
     yield r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
     panels = _latex_panels(table)
@@ -260,10 +260,10 @@ def _latex_heading(columns: Sequence[Column], data_first: bool) -> Iterator[str]
     yield _spanning([(measure.latex, length, number + 1 < len(over)) for number, (measure, length) in enumerate(over)])
     runs = [(key, len(list(run))) for key, run in groupby(columns, key=outer)]
     ends = [number + 1 < len(runs) and runs[number + 1][0][0] != key[0] for number, (key, _) in enumerate(runs)]
-    names = [LATEX_DATA.get(key[1], _latex_text(key[1]).capitalize()) for key, _ in runs]
+    names = [LATEX_DATA.get(key[1], latex_text(key[1]).capitalize()) for key, _ in runs]
     yield _spanning([(name, run[1], end) for name, run, end in zip(names, runs, ends, strict=True)])
     inner = [column.kind if data_first else column.data for column in columns]
-    yield " & ".join(["", *(SHORT.get(name) or LATEX_DATA.get(name, _latex_text(name)) for name in inner)]) + r" \\"
+    yield " & ".join(["", *(SHORT.get(name) or LATEX_DATA.get(name, latex_text(name)) for name in inner)]) + r" \\"
 
 
 def _spanning(runs: Sequence[tuple[str, int, bool]]) -> str:
@@ -288,16 +288,16 @@ def _latex_name(explainer: str, parts: Parts) -> str:
     """
     entry = known(*parts)
     if entry is None or not explainer.startswith(entry.name):
-        return _latex_text(explainer)
+        return latex_text(explainer)
     policy = "" if entry.factual else rf"-\textit{{{parts[1]}}}"
-    return entry.title + policy + _latex_text(explainer.removeprefix(entry.name))
+    return entry.title + policy + latex_text(explainer.removeprefix(entry.name))
 
 
 def _latex_model(model: str) -> str:
-    return model.upper() if model in MODELS else _latex_text(model)
+    return model.upper() if model in MODELS else latex_text(model)
 
 
-def _latex_text(text: str) -> str:
+def latex_text(text: str) -> str:
     """Escaped, with a few symbols of the formulas in math mode."""
     escaped = re.sub(r"([&%$#_{}])", r"\\\1", text.replace("\\", "/"))
     for sign, latex in (("|X|/|C|", "$|X|/|C|$"), ("·", r"$\cdot$"), ("−", "$-$"), ("–", "--"), ("~", " "), ("^", " ")):
