@@ -342,7 +342,7 @@ class QueryWorkspace:
 
 
 class FastSession(CheckedSession):
-    """A fast model asked about one link, or about several of the same moment."""
+    """A fast model that scores one link, or several of the same moment."""
 
     def __init__(self, model: FastModel, links: Sequence[Query], margin: Margin | None, rows: Iterable[int]) -> None:
         super().__init__(links, model.outputs, margin, rows)  # with the rows, masks are made once
@@ -386,10 +386,10 @@ class FastSession(CheckedSession):
 
 
 class FastModel:
-    """A network asked about a graph; equal to `Replay` up to rounding. Each architecture says what its inputs are.
+    """A network on a graph; equal to `Replay` up to rounding. Each architecture says what its inputs are.
 
     It computes in double precision by default: then an answer, rounded as the `Oracle` does, does not depend on what
-    else was asked in the same batch, except about long histories (`tgn.SMALL_CHANGE`). It remembers nothing; sessions
+    else was in the same batch, except about long histories (`tgn.SMALL_CHANGE`). It remembers nothing; sessions
     do, and belong to who opened them.
     """
 

@@ -6,7 +6,7 @@ need (a memory version, an embedding of a node in a layer), a mask says which of
     two changes that agree on the mask of a thing give it the same value,
 
 so a thing is computed once for each distinct `change & mask`, and where that is 0 it has the value with nothing
-otherwise. Masks may be too large (that only costs time); they are never too small, and each place that makes one says
+changed. Masks may be too large (that only costs time); they are never too small, and each place that makes one says
 why.
 """
 
@@ -118,12 +118,12 @@ class Requests(NamedTuple):
         )
 
     def _below_compiled(self, loaded: Any, chosen: AttendedEvents, others: IntArray) -> Requests:
-        (n, words), asked = self.masks.shape, Requests(*(contiguous(array) for array in self))
+        (n, words), requested = self.masks.shape, Requests(*(contiguous(array) for array in self))
         whole = n + len(chosen.place)
         nodes, change = np.empty((2, whole), dtype=np.int64)
         below = Requests(nodes, np.empty((whole, words), dtype=np.uint64), change)
         between = (contiguous(array).ctypes.data for array in (others, chosen.length, chosen.place))
-        loaded.layer_below(n, words, ctypes.byref(_requests(asked)), *between, ctypes.byref(_requests(below)))
+        loaded.layer_below(n, words, ctypes.byref(_requests(requested)), *between, ctypes.byref(_requests(below)))
         return below
 
 

@@ -28,7 +28,7 @@ def is_factory(name: str) -> bool:
 
 
 class NamedModel:
-    """The model that a name means, with the graph that it is asked about; each is loaded when it is needed.
+    """The model that a name means, with the graph that it is for; each is loaded when it is needed.
 
     A function is called with the graph if it has an argument. It returns a model, or a model and its graph; if the
     model knows its graph (`model.graph`), that is enough.

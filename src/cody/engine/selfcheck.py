@@ -123,7 +123,7 @@ class SelfCheck:
 
 
 class CheckedSession:
-    """A model asked about one link, or about several of the same moment, that compares its estimates with exact scores.
+    """A model that scores one link, or several of the same moment, and compares its estimates with exact scores.
 
     What it knows is taken out while it changes: if a call fails or is interrupted, that is gone, and the next call
     starts afresh. `margin` tells where an estimate could change a decision: there, scores are exact. None: every score

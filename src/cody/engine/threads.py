@@ -1,4 +1,4 @@
-"""One thread for numpy's matrix products while a model is asked: at the sizes of a question, more only get in the way.
+"""One thread for numpy's matrix products while a model answers: at the sizes of a query, more only get in the way.
 
 The setting of the user is there again afterwards.
 """

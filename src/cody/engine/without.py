@@ -125,7 +125,7 @@ class MemoryWithout(InputsWithout):
 
 
 class LinksWithout:
-    """A network asked about links of a log without some events, in the order of time."""
+    """A network that scores links of a log without some events, in the order of time."""
 
     def __init__(self, model: FastModel, change: Change) -> None:
         self.model, self.graph = model, model.graph

@@ -1,4 +1,4 @@
-"""What to try next where nothing was found, and what that would cost, from what was asked."""
+"""What to try next where nothing was found, and what that would cost, from the evaluations so far."""
 
 from __future__ import annotations
 

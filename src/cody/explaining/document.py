@@ -230,7 +230,7 @@ class ElsewherePart(Form, frozen=True):
 
 
 class RecoursePart(Form, frozen=True):
-    """What was asked about a node that could add events from one moment on, until the time of the link."""
+    """The question about a node that could add events from one moment on, until the time of the link."""
 
     actor: Annotated[str, Meta(description="name of the node")]
     since: Annotated[float, Meta(description="the moment")]

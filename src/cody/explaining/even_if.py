@@ -99,7 +99,7 @@ class EvenIf(Document, frozen=True, tag_field="schema", tag=SCHEMA):
     unit: Annotated[Missing | None, Meta(description="the largest pair, node or day; null: none")]
     evaluations: Count
     ended: Annotated[str, Meta(description="why the search ended")]
-    parameters: Annotated[dict[str, Any], Meta(description="what was asked for: candidates, units, policy, budget")] = (
+    parameters: Annotated[dict[str, Any], Meta(description="what was given: candidates, units, policy, budget")] = (
         field(default_factory=dict)
     )
     subject: Annotated[str, Meta(description="what is decided on: a link, or an event or node that is labelled")] = (

@@ -153,7 +153,7 @@ class Elsewhere(NamedTuple):
 
 
 class Recourse(NamedTuple):
-    """What was asked about a node that could add events from one moment on, until the time of the link."""
+    """The question about a node that could add events from one moment on, until the time of the link."""
 
     actor: str  # name of the node
     since: float  # the moment

@@ -86,7 +86,7 @@ def with_recourse(why: Explanation, plan: Plan) -> Explanation:
 
     Args:
         why: Of the plan's query, by its decision and edits.
-        plan: What was asked.
+        plan: The question.
     """
     return replace(why, recourse=plan.recourse, parameters=why.parameters | {"actor": plan.recourse.actor})
 
@@ -118,15 +118,15 @@ def plan_recourse(
     node, later = graph.node(actor), graph.ahead(query, until)
     chosen = decision_of(model, query, decision)
     now, then = (_margin(model, graph, each, chosen) for each in (query, later))
-    asked = Recourse(graph.name(node), query.time, event_of_query(graph, query), now, keep)
-    if asked.is_met_by(then):
-        return Plan(later, chosen, nothing, asked)
+    wanted = Recourse(graph.name(node), query.time, event_of_query(graph, query), now, keep)
+    if wanted.is_met_by(then):
+        return Plan(later, chosen, nothing, wanted)
     if not own_pairs(graph, later, node):
         raise CallError(
             f"{graph.name(node)!r} could add no {graph.name_of_event()}: it has never been the source of one, or no "
             "node near the link has been a destination"
         )
-    return Plan(later, chosen, from_now_on(node, query.time), asked)
+    return Plan(later, chosen, from_now_on(node, query.time), wanted)
 
 
 def nothing(graph: TemporalGraph, query: Query, rows: IntArray, room: int) -> Sequence[Proposal]:

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from cody.explaining.explanation import Event, Explanation, Recourse
 
 
-def asked(why: Explanation, recourse: Recourse, subject: Subject) -> str:
+def question(why: Explanation, recourse: Recourse, subject: Subject) -> str:
     """The link, the decision now, and later if nothing happens.
 
     Args:
         why: The explanation of the link at the later time.
-        recourse: What was asked.
+        recourse: The question.
         subject: What is decided on.
     """
     name = "" if recourse.event is None else f"Event {recourse.event}, "
@@ -41,7 +41,7 @@ def settled(why: Explanation, recourse: Recourse, thing: str) -> str:
 
     Args:
         why: The explanation of the link at the later time.
-        recourse: What was asked.
+        recourse: The question.
         thing: The link.
     """
     who, does = why.decision.would(why.original, thing)
@@ -54,7 +54,7 @@ def to_do(why: Explanation, recourse: Recourse, thing: str, added: Sequence[Even
 
     Args:
         why: The explanation of the link at the later time.
-        recourse: What was asked.
+        recourse: The question.
         thing: The link.
         added: The events that it adds.
         does_it: Whether that leads to what is wanted.

@@ -45,7 +45,7 @@ def with_stability(
     edits = edits_of(why.candidates)
     longer = graph.imagine(edits, query=why.query)
     found = [
-        _asked(name, identity_of(other), why, _moved(other, longer), longer, why.query, changes)
+        _decided(name, identity_of(other), why, _moved(other, longer), longer, why.query, changes)
         for name, other in also.items()
     ]
     return replace(why, elsewhere=(*found, *(_under_noise(why, model, graph, longer, edits, changes) if noise else ())))
@@ -94,7 +94,7 @@ def _moved(model: Model, longer: TemporalGraph) -> Model:
     return model if longer.imagined is None else model_on(model, longer)
 
 
-def _asked(
+def _decided(
     name: str,
     identity: str,
     why: Explanation,
@@ -124,8 +124,8 @@ def _under_noise(
     delay = MINUTE if dated else PART * float(graph.time[graph.num_events - 1] - graph.time[0])
     name = "a minute later" if dated else f"{delay:.3g} later"
     later = query._replace(time=query.time + delay)
-    yield _asked(name, "", why, _moved(model, longer), longer, later, changes)
+    yield _decided(name, "", why, _moved(model, longer), longer, later, changes)
     at = float(graph.time[query.before - 1]) if query.before else query.time
     strange = graph.imagine([*edits, Add(*UNRELATED, at)], new_nodes=UNRELATED, query=query)
     row = frozenset({strange.num_rows - 1})
-    yield _asked("with an unrelated event", "", why, _moved(model, strange), strange, query, changes, row)
+    yield _decided("with an unrelated event", "", why, _moved(model, strange), strange, query, changes, row)

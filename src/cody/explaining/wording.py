@@ -79,7 +79,7 @@ def _html(why: Explanation) -> Iterator[str]:
 def question(why: Explanation) -> str:
     """The link, its time, and the model's prediction."""
     if why.recourse is not None:
-        return recourse_words.asked(why, why.recourse, Subject(subject(why), why.src))
+        return recourse_words.question(why, why.recourse, Subject(subject(why), why.src))
     name = "" if why.event is None else f"Event {why.event}, "
     when = moment(why.query.time) if why.rows else moment_and_zone(why.query.time)  # tables name the zone
     when = when if is_date(why.query.time) else f"time {when}"

@@ -376,7 +376,7 @@ def _lazily_within_one_more_hop(
 
 def _meets(graph: TemporalGraph, nodes: IntArray, before: int, inside: BoolArray) -> BoolArray:
     """For each node outside, whether a visible event connects it to one inside. [n] → [n]"""
-    met = np.zeros(len(nodes), dtype=bool)
+    found = np.zeros(len(nodes), dtype=bool)
     first, stop = graph.offsets[nodes], graph.ends(nodes, before)
     still, reach = np.flatnonzero(first < stop), 8
     while still.size:  # the latest events first: in a dense graph they settle nearly all nodes
@@ -384,11 +384,11 @@ def _meets(graph: TemporalGraph, nodes: IntArray, before: int, inside: BoolArray
         rows = graph.incidence[_ranges(start, stop[still])]
         hits = inside[graph.src[rows]] | inside[graph.dst[rows]]
         lengths = stop[still] - start
-        met[still] = np.logical_or.reduceat(hits, np.cumsum(lengths) - lengths)
+        found[still] = np.logical_or.reduceat(hits, np.cumsum(lengths) - lengths)
         stop[still] = start
-        still = still[~met[still] & (first[still] < start)]
+        still = still[~found[still] & (first[still] < start)]
         reach *= 8
-    return met
+    return found
 
 
 def _ranges(starts: IntArray, ends: IntArray) -> IntArray:

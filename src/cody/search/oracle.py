@@ -50,7 +50,7 @@ class Oracle:
         seconds: Budget of time, from now on.
         watch: Called with the oracle after each batch.
         answers: Logits that are known already; takes the new ones. Oracles of the same model and query can share it,
-            and each still counts all that it was asked for as its own evaluations (`evaluated`).
+            and each still counts all that was requested of it as its own evaluations (`evaluated`).
         rows: What will probably be changed, for the session of the model.
         groups: Rows that belong together, for a search that changes them together.
         session: Used instead of a new session of the model.

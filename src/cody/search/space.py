@@ -178,11 +178,11 @@ class UnitSession:
 
     def __init__(self, session: Session, change: Callable[[Iterable[int]], Change]) -> None:
         self.session, self.change = session, change
-        self.asked: dict[Change, None] = {}
+        self.requested: dict[Change, None] = {}
 
     def logits(self, changes: Sequence[Change]) -> FloatArray:
         """One logit for each set of units. [B]"""
-        self.asked |= dict.fromkeys(changes)
+        self.requested |= dict.fromkeys(changes)
         logits: list[float] = []
         batch: list[Change] = []
         for change in changes:
@@ -207,4 +207,4 @@ class UnitSession:
         corrected = corrections_of(self.session)
         if not corrected:
             return {}
-        return {units: corrected[events] for units in self.asked if (events := self.change(units)) in corrected}
+        return {units: corrected[events] for units in self.requested if (events := self.change(units)) in corrected}

@@ -1,7 +1,7 @@
 """The fewest candidates on which a decision rests: a counterfactual search on the complements of sets.
 
 Begin with all candidates removed, and restore as few as possible so that the decision is what it was. That is the
-question of a counterfactual search, asked from above: its change is a set of *kept* candidates, and its "nothing
+question of a counterfactual search, from above: its change is a set of *kept* candidates, and its "nothing
 changed" is a history without any. So every search can be used, and so can the proofs. The kept set is the smallest
 sufficient past; all other candidates together are the largest set that could be missing.
 """

@@ -56,7 +56,7 @@ class AuditTask(NamedTuple):
 
 
 class AuditRun(Form, frozen=True, kw_only=True, tag_field="schema", tag=RUN):
-    """What an audit was asked for: the first line of its file."""
+    """The settings of an audit: the first line of its file."""
 
     data: str
     model: str
@@ -201,7 +201,7 @@ def _report(
 
 
 class AuditFile(LineAppender[AuditRun | AuditedLink]):
-    """The file of an audit that is open for appending: what was asked for, then one line a link."""
+    """The file of an audit that is open for appending: its settings, then one line a link."""
 
     beginnings = (f'{{"schema":"{RUN}"'.encode(), f'{{"schema":"{LINE}"'.encode())
 

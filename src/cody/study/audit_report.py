@@ -304,8 +304,8 @@ def summary_of(
         if first.agrees.value >= LIKE_EDGEBANK
     ]
     parts = [beside, *wrong, *like, ", ".join(uses), *([back[0]] if back else [])]
-    said = "; ".join(part for part in parts if part)
-    return f"{said[:1].upper()}{said[1:]}."
+    sentence = "; ".join(part for part in parts if part)
+    return f"{sentence[:1].upper()}{sentence[1:]}."
 
 
 def verdict_of(

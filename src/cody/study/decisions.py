@@ -169,7 +169,7 @@ def kind_in_words(kind: str, decision: Decision | None = LINK_PREDICTED, subject
 
 
 def check_decision(model: Model, graph: TemporalGraph, decision: Decision | ByLabel | None) -> Decision | None:
-    """The settled decision; one that no link can be asked about is rejected.
+    """The settled decision; one that cannot be made about any link is rejected.
 
     Args:
         model: The model.

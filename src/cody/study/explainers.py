@@ -202,8 +202,8 @@ NEAR: dict[str, Near] = {"ends": ends_first, "events": events_on_paths, "nodes":
 SPARSITIES = tuple(0.01 + 0.29 * level / 15 for level in range(16))  # 0.01 to 0.30: where TempME's paper measures
 
 DEFAULT_SEARCH, DEFAULT_POLICY = "scout", "spatio-temporal"
-COMPARED = ("cody-spatio-temporal", "greedy-spatio-temporal")  # by `cody evaluate` unless it is asked for others
-BENCHMARKED = (  # by `cody benchmark` unless it is asked for others
+COMPARED = ("cody-spatio-temporal", "greedy-spatio-temporal")  # by `cody evaluate` unless others are named
+BENCHMARKED = (  # by `cody benchmark` unless others are named
     *("scout", "cody", "shapley-prefix", "owen-prefix", "greedy", "greedy-event-impact", "pbone-prefix"),
     *("random-prefix", "sufficient", "shapley", "owen", "occlusion", "pbone", "random"),
 )

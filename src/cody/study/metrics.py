@@ -32,7 +32,7 @@ class MetricInputs:
     sparsity: FloatArray  # [N] |X| / |C|
     necessary: FloatArray  # [N] 1 where the decision changes without X, else 0
     sufficient: FloatArray  # [N] 1 where the decision stays with X only, else 0
-    found: FloatArray  # [N] 1 where the explainer met a set that changes the decision, else 0
+    found: FloatArray  # [N] 1 where the explainer found a set that changes the decision, else 0
     logit_gain: FloatArray  # [N] how far the logit with X only lies beyond the original one, on the decision's side
     probability_gain: FloatArray  # [N] the same of the probability; nan where a margin stands for none
     rank: FloatArray  # [N] of the destination, 1 is the best; nan where nothing is ranked
@@ -164,7 +164,7 @@ def reciprocal_rank_lost(records: Records) -> float | None:
 
 
 def mean_evaluations(records: Records) -> float | None:
-    """(1/N) Σ distinct sets that the explainer asked the model about. Lower is better."""
+    """(1/N) Σ distinct sets that the explainer evaluated. Lower is better."""
     return _mean(records, lambda group: group.evaluations)
 
 
@@ -177,9 +177,9 @@ def mean_seconds(records: Records) -> float | None:
 
 
 def found_share(records: Records) -> float | None:
-    """(1/N) Σ 1[the explainer asked about a set that changes the decision].
+    """(1/N) Σ 1[the explainer evaluated a set that changes the decision].
 
-    Equal to fidelity+ for explainers that answer with such a set whenever they meet one, as CoDy and GreeDy do.
+    Equal to fidelity+ for explainers that answer with such a set whenever they find one, as CoDy and GreeDy do.
     """
     return _mean(records, lambda group: group.found)
 

@@ -76,8 +76,8 @@ def connected(address: str) -> Iterator[Any]:
         try:
             ray.init(address=address, log_to_driver=False, configure_logging=False)
         except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
-            said = f"{complaints()} {error}"
-            if REFUSED.search(said):
+            message = f"{complaints()} {error}"
+            if REFUSED.search(message):
                 raise CallError(NEEDS_TOKEN.format(address=address)) from None
             raise CallError(f"there is no Ray cluster at {address!r}: {first_line(error)}") from None
     try:

@@ -32,7 +32,7 @@ MAY_TAKE = ("candidates", "rng")
 
 @dataclass(frozen=True, slots=True)
 class CountedModel:
-    """The model as an own explainer gets it: what it is asked about the link is counted, and limited by a budget."""
+    """The model as an own explainer gets it: what it scores of the link is counted, and limited by a budget."""
 
     oracle: Oracle
     graph: TemporalGraph
@@ -47,7 +47,7 @@ class CountedModel:
 
     @property
     def wrapped(self) -> Model:
-        """The model itself, for gradients; what it is asked directly is not counted."""
+        """The model itself, for gradients; what it scores directly is not counted."""
         return self.oracle.model
 
     def logits(self, query: Query, changes: Sequence[Change]) -> FloatArray:

@@ -52,7 +52,7 @@ class ExplainerOptions(Form, frozen=True):
 
 
 class EvaluationHeader(Form, frozen=True, kw_only=True, tag_field="schema", tag=HEADER):
-    """What a run was asked for."""
+    """The settings of a run."""
 
     version: str
     data: str
@@ -110,7 +110,7 @@ def with_elsewhere(record: Record, elsewhere: Iterable[Elsewhere]) -> Record:
     """
     if not isinstance(record.document, ExplanationDocument):
         raise CallError(
-            f"the explanation of event {record.event} is not in this record, so no other model can be asked about it: "
+            f"the explanation of event {record.event} is not in this record, so it cannot be tested in other models: "
             "CoDy 0.2 wrote it"
         )
     parts = tuple(ElsewherePart(*each) for each in elsewhere)

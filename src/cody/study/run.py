@@ -49,7 +49,7 @@ class EvaluationPlan:
 
     Each explainer starts with no answers of the model from another one, so that `seconds` can be compared, and a record
     does not depend on what else was run. With `share`, the explainers of a link share the model's answers, which is
-    faster; each is still charged for everything it asked, but its `seconds` would be unfair, so they are None.
+    faster; each is still charged for everything it requested, but its `seconds` would be unfair, so they are None.
     """
 
     data: str  # names, as the user gave them

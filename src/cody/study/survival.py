@@ -33,7 +33,7 @@ def with_survival(
 
     Args:
         case: An explained link whose document was kept.
-        model: The model that was explained; it is asked only for noise.
+        model: The model that was explained; it is used only for noise.
         graph: The log of events.
         also: Other models of the same log, by name.
         noise: Whether to test this model a minute later, and with an unrelated event added.

@@ -109,12 +109,12 @@ async def _other_methods(request: Request, _: Exception) -> Response:
 
 
 def _add_pages(app: FastAPI, live: Live) -> None:
-    def home(asked: Annotated[Address, Query()]) -> HTMLResponse:
+    def home(entered: Annotated[Address, Query()]) -> HTMLResponse:
         """The page of a link, of a node, or of several links in a table; by default, what is worth looking at."""
         try:
-            return _page_of(live, asked)
+            return _page_of(live, entered)
         except FieldError as error:
-            return HTMLResponse(pages.start_page(live, live.graph.num_events, asked, error), 400)
+            return HTMLResponse(pages.start_page(live, live.graph.num_events, entered, error), 400)
         except CodyError as error:
             status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
             return HTMLResponse(pages.error_page(live, str(error)), status)
@@ -130,27 +130,27 @@ def _add_pages(app: FastAPI, live: Live) -> None:
     app.add_api_route("/", home, methods=["GET"], response_class=HTMLResponse, responses=NO_PAGE)
 
 
-def _page_of(live: Live, asked: Address) -> HTMLResponse:
+def _page_of(live: Live, entered: Address) -> HTMLResponse:
     graph = live.graph
-    if asked.node is not None:
+    if entered.node is not None:
         with in_field("node"):
-            return HTMLResponse(pages.node_page(live, graph.node(asked.node.strip()), 25))
-    if asked.side:
-        return HTMLResponse(pages.side_page(live, _side(live, ",".join(asked.side))))
-    if not asked.given("event", "src", "dst", "time"):
-        before = whole("before", asked.before) if asked.before else graph.num_events
-        return HTMLResponse(pages.start_page(live, min(max(before, 1), graph.num_events), asked))
-    case, problem = live.as_scored(_link(live, asked)), None
+            return HTMLResponse(pages.node_page(live, graph.node(entered.node.strip()), 25))
+    if entered.side:
+        return HTMLResponse(pages.side_page(live, _side(live, ",".join(entered.side))))
+    if not entered.given("event", "src", "dst", "time"):
+        before = whole("before", entered.before) if entered.before else graph.num_events
+        return HTMLResponse(pages.start_page(live, min(max(before, 1), graph.num_events), entered))
+    case, problem = live.as_scored(_link(live, entered)), None
     try:
-        case = _with_edits(live, case, asked)
-        options = {name: whole(name, text) for name, text in asked.given("evaluations", "candidates").items()}
+        case = _with_edits(live, case, entered)
+        options = {name: whole(name, text) for name, text in entered.given("evaluations", "candidates").items()}
     except FieldError as error:  # the page of the link, with what was typed
         problem, options = error, {}
-    by = _decide_by(live, case, asked.given("threshold", "top", "rather_than", "label"))
+    by = _decide_by(live, case, entered.given("threshold", "top", "rather_than", "label"))
     wrong = bool(by.problem or problem)
-    choice = options | {"why_not": bool(asked.why_not) and asked.why_not not in ("0", "false")}
-    wanted = None if wrong else asked.explainer
-    return HTMLResponse(pages.link_page(live, case, wanted, by, choice, asked, problem), 400 if wrong else 200)
+    choice = options | {"why_not": bool(entered.why_not) and entered.why_not not in ("0", "false")}
+    wanted = None if wrong else entered.explainer
+    return HTMLResponse(pages.link_page(live, case, wanted, by, choice, entered, problem), 400 if wrong else 200)
 
 
 def _decide_by(live: Live, case: Scenario, typed: dict[str, str]) -> pages.DecideBy:
@@ -177,30 +177,30 @@ def _number(way: str, text: str) -> float | str:
         raise CallError(f"{way} {text[:40]!r} is not {kind}") from None
 
 
-def _link(live: Live, asked: Address) -> Scenario:
+def _link(live: Live, entered: Address) -> Scenario:
     """The link that an address names."""
-    graph, named = live.graph, asked.given("src", "dst", "time")
-    if asked.given("event"):
+    graph, named = live.graph, entered.given("src", "dst", "time")
+    if entered.given("event"):
         with in_field("event"):
             if named:
                 raise CallError("give the row of an event, or from, to and when, not both")
-            return as_case(graph, LinkQuestion(event=whole("event", (asked.event or "").strip())))
-    _filled(asked, {"src": graph.node, "dst": graph.node, "time": graph.when})
+            return as_case(graph, LinkQuestion(event=whole("event", (entered.event or "").strip())))
+    _filled(entered, {"src": graph.node, "dst": graph.node, "time": graph.when})
     with in_field("time"):
         return as_case(graph, LinkQuestion.model_validate(named))
 
 
-def _with_edits(live: Live, case: Scenario, asked: Address) -> Scenario:
+def _with_edits(live: Live, case: Scenario, entered: Address) -> Scenario:
     """The link with the edits of an address, and with those of its forms."""
     graph = live.graph
     with in_field("take"):
-        removed = parse_rows(f"{asked.without or ''} {asked.take or ''}")
+        removed = parse_rows(f"{entered.without or ''} {entered.take or ''}")
         if len(removed) > MOST_ROWS:
             raise CallError(f"at most {MOST_ROWS} events can be removed at once, not {len(removed)}")
         check_changes(graph, [frozenset(removed)])
-    edits: list[Edit] = [*map(parse_add, filter(None, asked.add)), *map(parse_move, filter(None, asked.move))]
-    added = _filled(asked, {"add_src": graph.node, "add_dst": graph.node, "add_time": graph.when})
-    moved = _filled(asked, {"move_row": lambda text: graph.query(whole("move_row", text)), "move_time": graph.when})
+    edits: list[Edit] = [*map(parse_add, filter(None, entered.add)), *map(parse_move, filter(None, entered.move))]
+    added = _filled(entered, {"add_src": graph.node, "add_dst": graph.node, "add_time": graph.when})
+    moved = _filled(entered, {"move_row": lambda text: graph.query(whole("move_row", text)), "move_time": graph.when})
     if added:
         edits.append(Add(added["add_src"], added["add_dst"], graph.when(added["add_time"])))
     if moved:
@@ -211,9 +211,9 @@ def _with_edits(live: Live, case: Scenario, asked: Address) -> Scenario:
     return case
 
 
-def _filled(asked: Address, checks: Mapping[str, Callable[[str], object]]) -> dict[str, str]:
+def _filled(entered: Address, checks: Mapping[str, Callable[[str], object]]) -> dict[str, str]:
     """The fields of one form, each checked; empty if nothing was typed."""
-    typed = asked.given(*checks)
+    typed = entered.given(*checks)
     for field, check in checks.items() if typed else ():
         if field not in typed:
             raise FieldError(field, "fill in every field")

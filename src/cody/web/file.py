@@ -85,13 +85,13 @@ def _list(explanations: Sequence[Explanation], folder: str) -> str:
 
 def _row(number: int, why: Explanation, folder: str) -> Markup:
     address, facts = f"{quote(folder)}/{number}.html", Facts(why)
-    said = figure(why.decision, why.states[0]) or facts.gauge.written(why.original)[0]
+    shown = figure(why.decision, why.states[0]) or facts.gauge.written(why.original)[0]
     return row(
         element("a", str(number), href=address),
         "" if why.event is None else str(why.event),
         element("a", link(why.src, why.dst), href=address),
         moment(why.query.time),
-        f"{facts.outcome(why.original)} ({said})",
+        f"{facts.outcome(why.original)} ({shown})",
         why.sentence,
         heading=2,
     )

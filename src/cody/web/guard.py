@@ -69,7 +69,7 @@ class Guard:
         return None
 
     def _knows_token(self, scope: MutableMapping[str, Any], headers: dict[bytes, str]) -> bool:
-        shown = [headers.get(b"authorization", "").removeprefix("Bearer "), self._asked_token(scope)]
+        shown = [headers.get(b"authorization", "").removeprefix("Bearer "), self._token_in_address(scope)]
         try:
             cookies = SimpleCookie(headers.get(b"cookie", ""))
         except CookieError:
@@ -78,13 +78,13 @@ class Guard:
             shown.append(cookies[COOKIE].value)
         return any(secrets.compare_digest(each.encode(), self.token.encode()) for each in shown)
 
-    def _asked_token(self, scope: MutableMapping[str, Any]) -> str:
+    def _token_in_address(self, scope: MutableMapping[str, Any]) -> str:
         query_string: str = scope["query_string"].decode("latin-1")
         return parse_qs(query_string).get("token", [""])[0]
 
     def _cookie(self, scope: MutableMapping[str, Any]) -> list[tuple[bytes, bytes]]:
         """A cookie, so that the token is needed only once."""
-        if not self.token or not self._asked_token(scope):
+        if not self.token or not self._token_in_address(scope):
             return []
         return [(b"set-cookie", f"{COOKIE}={self.token}; HttpOnly; SameSite=Strict; Path=/".encode())]
 

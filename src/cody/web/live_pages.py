@@ -61,7 +61,7 @@ def link_page(
     wanted: str | None,
     by: DecideBy = AS_IT_IS,
     choice: Mapping[str, Any] = MappingProxyType({}),
-    asked: Address | None = None,
+    entered: Address | None = None,
     problem: FieldError | None = None,
 ) -> str:
     """A link with everything near it, and the result of an explainer, if there is one.
@@ -72,10 +72,10 @@ def link_page(
         wanted: Name of the explainer, if one was run.
         by: How it is decided.
         choice: How far is searched, as `SearchLimits` has it.
-        asked: What was typed.
+        entered: What was typed.
         problem: What is wrong with it.
     """
-    asked = asked or Address()
+    entered = entered or Address()
     why = live.found(case, wanted, decision=by.decision, **choice) if wanted else None
     searched = why is not None
     shown = why if why is not None else live.look(case, by.decision)
@@ -95,17 +95,17 @@ def link_page(
         element(
             "details",
             element("summary", "Search again, decide differently"),
-            _search_bar(live, wanted, choice, asked, problem),
+            _search_bar(live, wanted, choice, entered, problem),
             _decide_bar(live, shown, by, _hidden(case, question | chosen)),
             open=limits or bool(by.problem),
         ),
-        _imagine(list(_hidden(case, question | by.given)), asked, problem),
+        _imagine(list(_hidden(case, question | by.given)), entered, problem),
         class_="topbar card",
     )
     return page(shown, LiveControls(bar, change, searched, data, start))
 
 
-def start_page(live: Live, before: int, asked: Address, problem: FieldError | None = None) -> str:
+def start_page(live: Live, before: int, entered: Address, problem: FieldError | None = None) -> str:
     """The start page: what is worth looking at, how good the model is, recent events, and forms for any other link."""
     graph = live.graph
     listed = live.events(before, RECENT)
@@ -119,7 +119,7 @@ def start_page(live: Live, before: int, asked: Address, problem: FieldError | No
         words,
         element("form", _events(listed, tick=True), more, method="get"),
     )
-    parts = [element("div", recent, _welcome(live, asked, problem), class_="two start")]
+    parts = [element("div", recent, _welcome(live, entered, problem), class_="two start")]
     known = overview(live) if before == graph.num_events and problem is None else None
     return _page("CoDy: choose a link", live, [*([_seen(live, known)] if known else []), *parts])
 
@@ -229,7 +229,7 @@ def _card(title: str, words: str, *parts: Markup) -> Markup:
     return element("section", head, *parts, class_="card")
 
 
-def _welcome(live: Live, asked: Address, problem: FieldError | None) -> Markup:
+def _welcome(live: Live, entered: Address, problem: FieldError | None) -> Markup:
     graph = live.graph
     words = f"{graph.num_events:,} events between {graph.num_nodes:,} nodes. Choose a prediction to explain."
     example, now = str(graph.num_events - 1), moment(float(graph.time[graph.num_events - 1]))
@@ -241,22 +241,22 @@ def _welcome(live: Live, asked: Address, problem: FieldError | None) -> Markup:
         ("Several events in one table", (("side", "Rows", f"{graph.num_events - 2},{example}"),), "Compare them"),
     )
     return _card(
-        "Choose another link", words, *(_form(title, fields, verb, asked, problem) for title, fields, verb in forms)
+        "Choose another link", words, *(_form(title, fields, verb, entered, problem) for title, fields, verb in forms)
     )
 
 
 def _form(
-    title: str, fields: Iterable[tuple[str, str, str]], verb: str, asked: Address, problem: FieldError | None
+    title: str, fields: Iterable[tuple[str, str, str]], verb: str, entered: Address, problem: FieldError | None
 ) -> Markup:
-    inputs = (element("label", label, *_input(key, example, asked, problem)) for key, label, example in fields)
+    inputs = (element("label", label, *_input(key, example, entered, problem)) for key, label, example in fields)
     return element("form", element("h3", title), *inputs, element("button", verb), method="get", class_="request")
 
 
 def _input(
-    key: str, example: str, asked: Address, problem: FieldError | None, *, required: bool = True
+    key: str, example: str, entered: Address, problem: FieldError | None, *, required: bool = True
 ) -> Iterator[Markup]:
     """A field with what was typed, and what is wrong with it."""
-    typed = getattr(asked, key)
+    typed = getattr(entered, key)
     wrong = problem if problem is not None and problem.field == key else None
     about = {"aria_invalid": "true", "aria_describedby": f"{key}-problem"} if wrong else {}
     value = ",".join(typed) if isinstance(typed, list) else typed
@@ -272,15 +272,15 @@ def _partner(scored: Prediction, called: str, graph: TemporalGraph, now: float) 
     target = address(src=scored.src, dst=scored.dst, time=scored.time)
     node, partner = graph.node(called), graph.node(other)
     events = graph.history(node, graph.num_events)
-    met = graph.time[events[graph.other_end(events, node) == partner]]
+    together = graph.time[events[graph.other_end(events, node) == partner]]
     bar = element("rect", x=0, y=3, width=percent(scored.score), height=8, class_="could")
     drawn = element("svg", bar, width=90, height=14, aria_hidden="true")
     return row(
         element("a", name(other), href=target),
         cell(drawn, f" {scored.score:.2f}", class_="bar"),
         LINK_PREDICTED.outcome(scored.logit),
-        f"{len(met):,}",
-        f"{earlier(float(met[-1]), now)} before" if len(met) else "never",
+        f"{len(together):,}",
+        f"{earlier(float(together[-1]), now)} before" if len(together) else "never",
     )
 
 
@@ -334,7 +334,7 @@ def _table(heads: Sequence[str], rows: Iterable[Markup], kind: str = "list") -> 
 
 
 def _search_bar(
-    live: Live, wanted: str | None, choice: Mapping[str, Any], asked: Address, problem: FieldError | None
+    live: Live, wanted: str | None, choice: Mapping[str, Any], entered: Address, problem: FieldError | None
 ) -> Markup:
     chosen = wanted or DEFAULT_SEARCH
     options = []
@@ -347,8 +347,8 @@ def _search_bar(
         "div",
         element("label", "Explainer", element("select", *options, id="explainer")),
         element("label", element("input", **why_not), "also add and move events"),
-        element("label", "Evaluations", *_input("evaluations", "usual", asked, problem, required=False)),
-        element("label", "Candidates", *_input("candidates", "usual", asked, problem, required=False)),
+        element("label", "Evaluations", *_input("evaluations", "usual", entered, problem, required=False)),
+        element("label", "Candidates", *_input("candidates", "usual", entered, problem, required=False)),
         element("button", "Explain", type="button", id="explain", class_="main"),
         class_="fields",
     )
@@ -400,7 +400,7 @@ def _ways(live: Live) -> dict[str, tuple[str, str]]:
     return {"label": ("class", live.task.classes[-1])}
 
 
-def _imagine(kept: Sequence[Markup], asked: Address, problem: FieldError | None) -> Markup:
+def _imagine(kept: Sequence[Markup], entered: Address, problem: FieldError | None) -> Markup:
     """Forms that add an event, move one, or remove any past event: each leads to another address."""
     forms = (
         ("Add", (("add_src", "from", ""), ("add_dst", "to", ""), ("add_time", "when", "2004-07-28 03:54"))),
@@ -408,7 +408,7 @@ def _imagine(kept: Sequence[Markup], asked: Address, problem: FieldError | None)
         ("Remove", (("take", "any past event, by its row", "53159"),)),
     )
     edited = problem is not None and any(problem.field == key for _, fields in forms for key, *_ in fields)
-    shown = asked if edited else Address()  # what was accepted is an edit now
+    shown = entered if edited else Address()  # what was accepted is an edit now
     made = (
         element(
             "form",

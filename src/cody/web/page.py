@@ -354,12 +354,12 @@ def _data(facts: Facts, drawn: Drawn, opened: NamedChange) -> dict[str, Any]:
 def _how_decided(facts: Facts) -> dict[str, Any]:
     """How the script writes and draws a margin."""
     decision = facts.why.decision
-    said: dict[str, Any] = {"positive": facts.outcome(1.0), "negative": facts.outcome(-1.0), "word": facts.gauge.word}
+    given: dict[str, Any] = {"positive": facts.outcome(1.0), "negative": facts.outcome(-1.0), "word": facts.gauge.word}
     if isinstance(decision, Above):
-        return said | {"threshold": decision.threshold, "line": decision.line}
+        return given | {"threshold": decision.threshold, "line": decision.line}
     if isinstance(facts.gauge, MarginGauge):
-        said["span"] = facts.gauge.span
-    return said | {
+        given["span"] = facts.gauge.span
+    return given | {
         "name": sanitize(about(decision), WIDEST),
         "last": decision.k if isinstance(decision, InTop) else 0,
         "lines": lines(facts),

@@ -38,7 +38,7 @@ def report_head(
         answers: Further sentences.
         badges: Short remarks; None: left out.
         tiles: The figures.
-        question: What was asked, above the finding.
+        question: The question, above the finding.
     """
     listed = [element("li", each) if type(each) is str else each for each in badges]
     words = element(
