@@ -429,7 +429,8 @@ def _answer(form: ExplanationDocument, why: Explanation, replay: _Checker) -> It
     if any(why.standings) or any(other.standing for other in why.alternatives):
         yield _standings(why, replay)
     if why.literal is not None:
-        yield checked("score without dependants", replay.fault(_literal(why), why.literal), f"{why.literal:.5f}")
+        faults = replay.fault(why.change - why.along, why.literal)
+        yield checked("score without dependants", faults, f"{why.literal:.5f}")
     if why.whole is not None:
         change = frozenset(why.whole.rows)
         faults = replay.fault(change, why.whole.logit) + replay.words(change, why.whole.by)
@@ -442,13 +443,6 @@ def _answer(form: ExplanationDocument, why: Explanation, replay: _Checker) -> It
         claimed, found = form.evaluation.only, logit_of_only(replay.model, replay.query, why.change)
         faults = [f"{found:.5f}, not {claimed:.5f}"] if differ(claimed, found) else []
         yield checked("score under these events alone", faults, f"{found:.5f}")
-
-
-def _literal(why: Explanation) -> Change:
-    """The events of the answer alone, without those that go along with them by a rule."""
-    units = [unit for unit in map(why.unit, why.rows) if unit is not None]
-    named = frozenset[int]().union(*(unit.rows for unit in units))
-    return why.change - (frozenset[int]().union(*(unit.dependants for unit in units)) - named)
 
 
 def _steps(why: Explanation, replay: _Checker) -> Claim:

@@ -261,6 +261,13 @@ class Explanation:
         units = {unit.row: unit.change for unit in self.units}
         return frozenset().union(*(units.get(row, (row,)) for row in rows))
 
+    @property
+    def along(self) -> Change:
+        """The events that go along with the answer by a rule, and are not events of its units."""
+        units = [unit for unit in self.units if unit.row in self.rows]
+        along = frozenset[int]().union(*(unit.dependants for unit in units))
+        return along.difference(*(unit.rows for unit in units))
+
     def unit(self, row: int) -> ChangedUnit | None:
         """What the candidate of that row stands for; None: for itself."""
         return next((unit for unit in self.units if unit.row == row), None)

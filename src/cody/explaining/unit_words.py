@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from cody.models.decision import State
@@ -22,8 +21,8 @@ def without_units(why: Explanation, past: int) -> str:
         why: The explanation.
         past: How many units could be removed.
     """
-    units = _units_of_answer(why)
-    along = count(len(_dependants(units)), f"dependent {why.event_name}") if _dependants(units) else ""
+    units = [unit for row in why.rows if (unit := why.unit(row)) is not None]
+    along = count(len(why.along), f"dependent {why.event_name}") if why.along else ""
     if not why.unit_name:
         named = f"{len(units)} of {count(past, f'past {why.event_name}')}"
     elif len(units) > NAMED_UNITS:
@@ -43,7 +42,7 @@ def _dependence(why: Explanation) -> str:
     """Which events go along with the answer, and what removing the others alone does; empty if none do."""
     if why.literal is None or not why.is_counterfactual:
         return ""
-    rule, along = why.parameters["dependants"], sorted(_dependants(_units_of_answer(why)))
+    rule, along = why.parameters["dependants"], sorted(why.along)
     rows = ", ".join(map(str, along[:NAMED_DEPENDANTS])) + ("" if len(along) <= NAMED_DEPENDANTS else ", …")
     within = f" within {ago(rule['within']) if is_date(why.query.time) else rule['within']}" if "within" in rule else ""
     alone = why.decision.moved(why.states[0], State(why.literal))
@@ -102,16 +101,6 @@ def span(unit: ChangedUnit) -> str:
     first, last = moment(unit.first), moment(unit.last)
     day, _, time = last.partition(" ")
     return first if first == last else f"{first} to {time if first.startswith(f'{day} ') else last}"
-
-
-def _units_of_answer(why: Explanation) -> list[ChangedUnit]:
-    return [unit for row in why.rows if (unit := why.unit(row)) is not None]
-
-
-def _dependants(units: Sequence[ChangedUnit]) -> frozenset[int]:
-    """What goes along with units and is not an event of one of them."""
-    along = frozenset[int]().union(*(unit.dependants for unit in units))
-    return along.difference(*(unit.rows for unit in units))
 
 
 def _named(why: Explanation, unit: ChangedUnit) -> str:
