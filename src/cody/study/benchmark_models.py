@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -25,41 +24,23 @@ EPOCHS, LEARNING_RATE = 30, 1e-3  # of the trained models: the logs are small
 ORACLE = "oracle"
 
 
-class BenchmarkModel(Protocol):
-    """A model that the benchmark can vary."""
-
-    @property
-    def name(self) -> str:
-        """What records call it."""
-        ...
-
-    def on(self, graph: TemporalGraph) -> Model:
-        """The model on a log of the same nodes."""
-        ...
-
-    def randomised(self, graph: TemporalGraph) -> Model:
-        """The same with random weights."""
-        ...
-
-    def retrained(self, graph: TemporalGraph) -> Model | None:
-        """The same trained with another seed; None if it is not trained."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class RuleOfLog:
     """A model that decides by a rule."""
 
-    name: str
+    name: str  # in records
     make: Callable[[TemporalGraph], Model]
 
     def on(self, graph: TemporalGraph) -> Model:
+        """The model on a log of the same nodes."""
         return self.make(graph)
 
     def randomised(self, graph: TemporalGraph) -> Model:
+        """The same with random weights."""
         return randomised(graph)
 
     def retrained(self, graph: TemporalGraph) -> Model | None:
+        """The same trained with another seed; None if it is not trained."""
         return None
 
 
@@ -88,6 +69,9 @@ class TrainedOnLog:
         if not (target / "model.json").exists():
             TRAINERS[self.name](self.name, self.graph, seed, target)
         return target
+
+
+BenchmarkModel = RuleOfLog | TrainedOnLog
 
 
 def _train_own(name: str, graph: TemporalGraph, seed: int, folder: Path) -> None:

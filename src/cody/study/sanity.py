@@ -16,13 +16,13 @@ from cody.errors import CallError
 from cody.graph import FloatArray, IntArray, TemporalGraph
 from cody.models.contract import Change, Model, checked_logits, open_session
 from cody.models.margins import flips
-from cody.study.truth import NamesRows
+from cody.study.truth import NamesEvents
 
 SAMPLES = 20  # random removals, for robust fidelity
 SHARE = 0.5  # of the events that are removed
 
 
-def cohesiveness(answer: NamesRows, graph: TemporalGraph) -> float:
+def cohesiveness(answer: NamesEvents, graph: TemporalGraph) -> float:
     """Mean over pairs of X and the link of cos(|t₁ - t₂| / T), 0 where they share no node; T is the time they span.
 
     T-GNNExplainer's measure, with the link among the events, so that a single event has a value. 1 for an empty X.
@@ -42,7 +42,7 @@ def cohesiveness(answer: NamesRows, graph: TemporalGraph) -> float:
     return float(np.mean(near * shared))
 
 
-def gap_likelihood(answer: NamesRows, graph: TemporalGraph) -> float:
+def gap_likelihood(answer: NamesEvents, graph: TemporalGraph) -> float:
     """How likely the longest silence is that X leaves behind: the share of silences in the log that are as long.
 
     A silence lies between two successive events of a node; those that X leaves end with the next event that is kept,
@@ -61,7 +61,7 @@ def gap_likelihood(answer: NamesRows, graph: TemporalGraph) -> float:
     return float(1 + longer) / (1 + len(usual))
 
 
-def degree_likelihood(answer: NamesRows, graph: TemporalGraph) -> float:
+def degree_likelihood(answer: NamesEvents, graph: TemporalGraph) -> float:
     """How likely it is that a node has as few events as X leaves it: the share of nodes with as few, the least over X.
 
     (1 + number of nodes with at most as many) / (1 + number of nodes), before the link; 1 for an empty X.
@@ -88,7 +88,7 @@ class RobustFidelity(NamedTuple):
 
 
 def robust_fidelity(
-    answer: NamesRows,
+    answer: NamesEvents,
     candidates: IntArray,
     model: Model,
     graph: TemporalGraph,
@@ -127,7 +127,7 @@ def _parts(rows: IntArray, rng: np.random.Generator, share: float, samples: int)
         yield frozenset(rows[drawn].tolist())
 
 
-def _event(answer: NamesRows) -> int:
+def _event(answer: NamesEvents) -> int:
     if answer.event is None:
         raise CallError("these checks are about explanations of events of the log, not of other links")
     return int(answer.event)

@@ -15,18 +15,14 @@ from cody.errors import CallError
 from cody.models.contract import Change
 
 
-class NamesRows(Protocol):
-    """An explanation of an event."""
+class NamesEvents(Protocol):
+    """What the scores read of an explanation of an event."""
 
     @property
     def event(self) -> int | None: ...
 
     @property
     def rows(self) -> tuple[int, ...]: ...
-
-
-class NamesEvents(NamesRows, Protocol):
-    """What the scores read of an explanation."""
 
     @property
     def factual(self) -> bool: ...
