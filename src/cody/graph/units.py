@@ -194,62 +194,49 @@ class _Period(NamedTuple):
     length: timedelta
     starts_at: dict[str, int]  # parts of a moment that are 0 at its beginning
     shown: str  # format of its name
+    example: str
+
+    def begin(self, time: float) -> float:
+        return datetime.fromtimestamp(time, zone()).replace(**self.starts_at).timestamp()  # type: ignore[arg-type]
+
+    def end(self, begin: float) -> float:
+        """When the next one begins. A day has 23 or 25 hours where clocks change, an hour is an hour."""
+        if self.word == "hour":
+            return begin + self.length.total_seconds()
+        return (datetime.fromtimestamp(begin, zone()) + self.length).timestamp()
+
+    def labels(self, graph: TemporalGraph, query: Query, rows: IntArray) -> list[tuple[Label, ...]]:
+        times: FloatArray = graph.time[rows]
+        for time in times[:1].tolist():
+            if not is_date(time):
+                raise CallError(f"events have no {self.word}: their times are numbers such as {time:g}, not dates")
+        quarters = (times // 900).astype(np.int64)  # no zone begins an hour in between
+        begin = {quarter: self.begin(900.0 * quarter) for quarter in set(quarters.tolist())}
+        return [(begin[quarter],) for quarter in quarters.tolist()]
+
+    def rows(self, graph: TemporalGraph, before: int, labels: Sequence[Any]) -> list[IntArray]:
+        times = graph.time[:before]
+        spans = [np.searchsorted(times, (begin, self.end(begin)), side="left") for begin in labels]
+        return [np.arange(first, stop) for first, stop in spans]
+
+    def words(self, graph: TemporalGraph, label: Any) -> str:
+        return datetime.fromtimestamp(label, zone()).strftime(self.shown)
+
+    def find(self, graph: TemporalGraph, text: str) -> Label:
+        try:
+            typed = datetime.fromisoformat(text.strip())
+        except ValueError:
+            article = "an" if self.word == "hour" else "a"
+            raise CallError(f"{text[:40]!r} is not {article} {self.word}; write {self.example}") from None
+        return self.begin((typed if typed.tzinfo else typed.replace(tzinfo=zone())).timestamp())
+
+    def kind(self) -> UnitKind:
+        return UnitKind(self.word, self.labels, self.rows, self.words, partial(_always, self.word), self.find)
 
 
-_DAY = _Period("day", timedelta(days=1), {"hour": 0, "minute": 0, "second": 0, "microsecond": 0}, "%Y-%m-%d")
-_HOUR = _Period("hour", timedelta(hours=1), {"minute": 0, "second": 0, "microsecond": 0}, "%Y-%m-%d %H:00")
-
-
-def _begin(period: _Period, time: float) -> float:
-    return datetime.fromtimestamp(time, zone()).replace(**period.starts_at).timestamp()  # type: ignore[arg-type]
-
-
-def _end(period: _Period, begin: float) -> float:
-    """When the next one begins. A day has 23 or 25 hours where clocks change, an hour is an hour."""
-    if period is _HOUR:
-        return begin + period.length.total_seconds()
-    return (datetime.fromtimestamp(begin, zone()) + period.length).timestamp()
-
-
-def _period_labels(graph: TemporalGraph, query: Query, rows: IntArray, *, period: _Period) -> list[tuple[Label, ...]]:
-    times: FloatArray = graph.time[rows]
-    for time in times[:1].tolist():
-        if not is_date(time):
-            raise CallError(f"events have no {period.word}: their times are numbers such as {time:g}, not dates")
-    quarters = (times // 900).astype(np.int64)  # no zone begins an hour in between
-    begin = {quarter: _begin(period, 900.0 * quarter) for quarter in set(quarters.tolist())}
-    return [(begin[quarter],) for quarter in quarters.tolist()]
-
-
-def _period_rows(graph: TemporalGraph, before: int, labels: Sequence[Any], *, period: _Period) -> list[IntArray]:
-    times = graph.time[:before]
-    spans = [np.searchsorted(times, (begin, _end(period, begin)), side="left") for begin in labels]
-    return [np.arange(first, stop) for first, stop in spans]
-
-
-def _period_words(graph: TemporalGraph, label: Any, *, period: _Period) -> str:
-    return datetime.fromtimestamp(label, zone()).strftime(period.shown)
-
-
-def _period_found(graph: TemporalGraph, text: str, *, period: _Period) -> Label:
-    try:
-        typed = datetime.fromisoformat(text.strip())
-    except ValueError:
-        form = "2004-07-27" if period is _DAY else "2004-07-27 14:00"
-        raise CallError(f"{text[:40]!r} is not {'a day' if period is _DAY else 'an hour'}; write {form}") from None
-    moment_ = (typed if typed.tzinfo else typed.replace(tzinfo=zone())).timestamp()
-    return _begin(period, moment_)
-
-
-def _by_period(period: _Period) -> UnitKind:
-    return UnitKind(
-        period.word,
-        partial(_period_labels, period=period),
-        partial(_period_rows, period=period),
-        partial(_period_words, period=period),
-        partial(_always, period.word),
-        partial(_period_found, period=period),
-    )
+_HOUR_STARTS = {"minute": 0, "second": 0, "microsecond": 0}
+_DAY = _Period("day", timedelta(days=1), {"hour": 0, **_HOUR_STARTS}, "%Y-%m-%d", "2004-07-27")
+_HOUR = _Period("hour", timedelta(hours=1), _HOUR_STARTS, "%Y-%m-%d %H:00", "2004-07-27 14:00")
 
 
 # Sessions: what one node sends without a longer pause.
@@ -295,38 +282,39 @@ def session(gap: float = GAP) -> UnitKind:
 # A user's function.
 
 
-def _own_labels(
-    graph: TemporalGraph, query: Query, rows: IntArray, *, function: Callable[..., Any]
-) -> list[tuple[Label, ...]]:
-    return [() if label is None else (label,) for label in _called(function, graph, rows)]
+class _Own(NamedTuple):
+    """Units by the labels that a function gives."""
 
+    function: Callable[..., Any]
 
-def _own_rows(
-    graph: TemporalGraph, before: int, labels: Sequence[Label], *, function: Callable[..., Any]
-) -> list[IntArray]:
-    found: dict[Label, list[int]] = {label: [] for label in labels}
-    for row, label in enumerate(_called(function, graph, np.arange(before))):
-        if label in found:
-            found[label].append(row)
-    return [np.array(rows, dtype=np.int64) for rows in found.values()]
+    @property
+    def name(self) -> str:
+        return str(getattr(self.function, "__name__", type(self.function).__name__))
 
+    def labels(self, graph: TemporalGraph, query: Query, rows: IntArray) -> list[tuple[Label, ...]]:
+        return [() if label is None else (label,) for label in self.called(graph, rows)]
 
-def _own_words(graph: TemporalGraph, label: Label) -> str:
-    return sanitize(label, 48)
+    def rows(self, graph: TemporalGraph, before: int, labels: Sequence[Label]) -> list[IntArray]:
+        found: dict[Label, list[int]] = {label: [] for label in labels}
+        for row, label in enumerate(self.called(graph, np.arange(before))):
+            if label in found:
+                found[label].append(row)
+        return [np.array(rows, dtype=np.int64) for rows in found.values()]
 
+    def words(self, graph: TemporalGraph, label: Label) -> str:
+        return sanitize(label, 48)
 
-def _called(function: Callable[..., Any], graph: TemporalGraph, rows: IntArray) -> list[Label]:
-    """The labels that a user's function gives, if that is what they are."""
-    given = function(graph, rows)
-    labels = given.tolist() if isinstance(given, np.ndarray) else list(given) if isinstance(given, Iterable) else []
-    name = getattr(function, "__name__", type(function).__name__)
-    if len(labels) != len(rows):
-        raise CallError(f"by={name} must return one label for each of {len(rows)} rows, not {given!r:.60}")
-    try:
-        set(labels)
-    except TypeError as error:
-        raise CallError(f"by={name} must return labels such as numbers or texts: {error}") from None
-    return labels
+    def called(self, graph: TemporalGraph, rows: IntArray) -> list[Label]:
+        """The labels of rows, if that is what they are."""
+        given = self.function(graph, rows)
+        labels = given.tolist() if isinstance(given, np.ndarray) else list(given) if isinstance(given, Iterable) else []
+        if len(labels) != len(rows):
+            raise CallError(f"by={self.name} must return one label for each of {len(rows)} rows, not {given!r:.60}")
+        try:
+            set(labels)
+        except TypeError as error:
+            raise CallError(f"by={self.name} must return labels such as numbers or texts: {error}") from None
+        return labels
 
 
 def labelled_by(function: Callable[[TemporalGraph, IntArray], Sequence[Label]]) -> UnitKind:
@@ -339,9 +327,8 @@ def labelled_by(function: Callable[[TemporalGraph, IntArray], Sequence[Label]]) 
     """
     if not callable(function):
         raise CallError(f"by is a kind of unit such as cody.graph.units.pair, or a function, not {function!r:.60}")
-    name = getattr(function, "__name__", type(function).__name__)
-    labels, rows = partial(_own_labels, function=function), partial(_own_rows, function=function)
-    return UnitKind(name, labels, rows, _own_words, partial(_always, "unit"))
+    own = _Own(function)
+    return UnitKind(own.name, own.labels, own.rows, own.words, partial(_always, "unit"))
 
 
 def as_kind(by: UnitKind | Callable[[TemporalGraph, IntArray], Sequence[Label]] | None) -> UnitKind | None:
@@ -351,23 +338,16 @@ def as_kind(by: UnitKind | Callable[[TemporalGraph, IntArray], Sequence[Label]] 
 
 def nodes(*, ends: bool = False) -> UnitKind:
     """All events of a node; of the two nodes that a question is about only if `ends`."""
+    labels, anchors = partial(_node_labels, ends=ends), partial(node_anchors, ends=ends)
     options = (("ends", True),) if ends else ()
-    return UnitKind(
-        "node",
-        partial(_node_labels, ends=ends),
-        _node_rows,
-        _node_words,
-        partial(_always, "node"),
-        _node_found,
-        partial(node_anchors, ends=ends),
-        options,
-    )
+    noun = partial(_always, "node")
+    return UnitKind("node", labels, _node_rows, _node_words, noun, _node_found, anchors, options)
 
 
 pair = UnitKind("pair", _pair_labels, _pair_rows, _pair_words, _pair_noun, _pair_found)
 node = nodes()
-day = _by_period(_DAY)
-hour = _by_period(_HOUR)
+day = _DAY.kind()
+hour = _HOUR.kind()
 
 EVENT = "event"
 KINDS = (EVENT, "pair", "node", "day", "hour", "session")  # as the command line names them
