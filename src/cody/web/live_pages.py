@@ -240,16 +240,19 @@ def _welcome(live: Live, entered: Address, problem: FieldError | None) -> Markup
         ("A node: its events and likely partners", (("node", "Node", ""),), "Show"),
         ("Several events in one table", (("side", "Rows", f"{graph.num_events - 2},{example}"),), "Compare them"),
     )
-    return _card(
-        "Choose another link", words, *(_form(title, fields, verb, entered, problem) for title, fields, verb in forms)
+    made = (
+        element("form", element("h3", title), *_fields(fields, verb, entered, problem), method="get", class_="request")
+        for title, fields, verb in forms
     )
+    return _card("Choose another link", words, *made)
 
 
-def _form(
-    title: str, fields: Iterable[tuple[str, str, str]], verb: str, entered: Address, problem: FieldError | None
-) -> Markup:
-    inputs = (element("label", label, *_input(key, example, entered, problem)) for key, label, example in fields)
-    return element("form", element("h3", title), *inputs, element("button", verb), method="get", class_="request")
+def _fields(
+    fields: Iterable[tuple[str, str, str]], verb: str, entered: Address, problem: FieldError | None
+) -> Iterator[Markup]:
+    """The fields of a form, and its button."""
+    yield from (element("label", label, *_input(key, example, entered, problem)) for key, label, example in fields)
+    yield element("button", verb)
 
 
 def _input(
@@ -414,8 +417,7 @@ def _imagine(kept: Sequence[Markup], entered: Address, problem: FieldError | Non
             "form",
             *kept,
             element("b", f"{verb} an event" if verb != "Remove" else "Remove"),
-            *(element("label", label, *_input(key, example, shown, problem)) for key, label, example in fields),
-            element("button", verb),
+            *_fields(fields, verb, shown, problem),
             method="get",
             class_="fields",
         )

@@ -397,19 +397,18 @@ def _ends(title: str, examples: Sequence[Example], panel: Panel, lists: Predicti
         name = f"{sanitize(each.src, 20)} → {sanitize(each.dst, 20)}, event {each.event}"
         chosen = lists.add(name, panel.numbers(lambda one: one is each))
         changed = count(len(each.events), panel.survey.edit_name) if each.events else "none found"
-        return element(
-            "li",
-            chosen.button(
-                element("span", link(each.src, each.dst, 20), class_="what"),
-                element("span", _figure(each, panel.survey), class_="prediction"),
-                element("span", changed, class_="prediction"),
-                kind="one",
-            ),
-        )
+        return _choice(chosen, each, _figure(each, panel.survey), changed)
 
     if not examples:
         return None
     return join([element("h4", title), element("ul", *map(row, examples), class_="ends-list")])
+
+
+def _choice(chosen: ChosenPredictions, one: Example | ExplainedByBoth, *facts: str) -> Markup:
+    """A prediction that can be selected, with what is said about it."""
+    named = element("span", link(one.src, one.dst, 20), class_="what")
+    figures = (element("span", each, class_="prediction") for each in facts)
+    return element("li", chosen.button(named, *figures, kind="one"))
 
 
 def _comparison(found: ModelComparison, panels: Sequence[Panel], lists: PredictionLists) -> Markup:
@@ -457,16 +456,7 @@ def _pairs(
     for pair in pairs:
         chosen = lists.add(f"{sanitize(pair.src, 20)} → {sanitize(pair.dst, 20)}, both models", of({pair.event}))
         sides = f"{count(len(pair.rows), 'event')} and {len(pair.others)}, overlap {pair.overlap:.2f}"
-        rows.append(
-            element(
-                "li",
-                chosen.button(
-                    element("span", link(pair.src, pair.dst, 20), class_="what"),
-                    element("span", sides, class_="prediction"),
-                    kind="one",
-                ),
-            )
-        )
+        rows.append(_choice(chosen, pair, sides))
     return join([element("h3", title), element("ul", *rows, class_="ends-list")])
 
 
