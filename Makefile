@@ -93,6 +93,7 @@ INSTALLED_FROM := .venv/python pyproject.toml setup.py constraints.txt $(wildcar
 .venv/installed-dev: $(INSTALLED_FROM)
 	@echo "Installing CoDy and what its tests need into .venv ..."
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --no-deps torch-geometric-temporal==0.56.2  # it asks for what must be compiled
 	@touch $@ .venv/installed
 
 .venv/installed-docs: $(INSTALLED_FROM)

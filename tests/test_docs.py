@@ -164,6 +164,13 @@ def test_the_python_on_a_page_runs_and_prints_what_it_says(page, capsys, tmp_pat
             assert_same(printed, expected)
 
 
+@pytest.mark.parametrize("page", sorted((DOCS / "tools").glob("*.md")), ids=lambda page: page.name)
+def test_users_of_another_tool_get_an_explanation_in_at_most_ten_lines(page):
+    snippets = [block.splitlines() for language in ("python", "py") for block in blocks(page, language)]
+    lengths = [len([line for line in lines if line.strip()]) for lines in snippets if "expla" in "".join(lines)]
+    assert page.name == "index.md" or (lengths and max(lengths) <= 10)
+
+
 def without_code(page):
     return re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
 

@@ -1,10 +1,15 @@
 """Models of snapshots: what they are fed under a change, compared with feeding what is left from the start."""
 
-from functools import partial
+import sys
+from functools import cache, partial
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
 
 import numpy as np
 import pytest
 import torch
+import torch_geometric
 from torch import nn
 from torch_geometric.nn import GCNConv
 
@@ -76,6 +81,47 @@ class OfTgm(nn.Module):
         return 3 * float(state[0][query.src] @ state[0][query.dst])
 
 
+class OfGeometricTemporal(nn.Module):
+    """A recurrent layer of PyTorch Geometric Temporal, with the state that it returns, or that it keeps in itself."""
+
+    def __init__(self, name):
+        super().__init__()
+        if geometric_temporal() is None:
+            pytest.skip("torch-geometric-temporal is not installed: pip install --no-deps torch-geometric-temporal")
+        given = {"GConvGRU": (8, 8, 2), "GCLSTM": (8, 8, 2), "EvolveGCNO": (8,), "EvolveGCNH": (NODES, 8)}[name]
+        self.network = getattr(geometric_temporal(), name)(*given).eval()
+        self.features = nn.Parameter(torch.randn(NODES, 8))
+        seen = torch.zeros(NODES, 8)
+        self.first = {"GConvGRU": (seen,), "GCLSTM": (seen, seen)}.get(name, (seen, None))
+        self.keeps_weights = "Evolve" in name
+
+    @torch.no_grad()
+    def step(self, state, snapshot):
+        edges = torch.from_numpy(snapshot.edge_index)
+        if self.keeps_weights:  # they begin anew where it has none
+            self.network.weight = state[1]
+            return self.network(self.features, edges), self.network.weight
+        found = self.network(self.features, edges, None, *state)
+        return found if isinstance(found, tuple) else (found,)
+
+    @torch.no_grad()
+    def score(self, state, query):
+        return 3 * float(state[0][query.src] @ state[0][query.dst])
+
+
+@cache
+def geometric_temporal():
+    """Its recurrent layers. They import a name of torch_sparse, which must be compiled; PyG has a stand-in for it."""
+    if find_spec("torch_geometric_temporal") is None:
+        return None
+    stand_in = ModuleType("torch_sparse")
+    stand_in.SparseTensor = torch_geometric.typing.SparseTensor
+    with pytest.MonkeyPatch.context() as patch:
+        if find_spec("torch_sparse") is None:
+            patch.setitem(sys.modules, "torch_sparse", stand_in)
+        return import_module("torch_geometric_temporal.nn.recurrent")
+
+
 @pytest.fixture(scope="module")
 def graph():
     rng = np.random.default_rng(3)
@@ -85,7 +131,13 @@ def graph():
     return TemporalGraph.from_arrays(src, (src + rng.integers(1, NODES, 80)) % NODES, time, num_nodes=NODES)
 
 
-@pytest.fixture(params=[Roland, EvolvedWeights, partial(OfTgm, "ROLAND"), partial(OfTgm, "GCLSTM")], ids=str)
+OF_LIBRARIES = [
+    *(partial(OfTgm, name) for name in ("ROLAND", "GCLSTM")),
+    *(partial(OfGeometricTemporal, name) for name in ("GConvGRU", "GCLSTM", "EvolveGCNO", "EvolveGCNH")),
+]
+
+
+@pytest.fixture(params=[Roland, EvolvedWeights, *OF_LIBRARIES], ids=str)
 def network(request):
     torch.manual_seed(0)
     return request.param()

@@ -1,12 +1,16 @@
 """Folders of a hub: found in the cache of its own library where that is installed, else by a stand-in for it."""
 
+import re
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import cody
+from cody.cli import app
 from cody.data import save_graph
 from cody.errors import CallError, DataError, MissingExtraError
 from cody.train.checkpoint import Checkpoint, save_model
@@ -50,6 +54,18 @@ def test_models_and_graphs_come_from_the_hub(hub):
     assert graph.identity == hub.identity
     model = cody.load_model("hf://me/tgn", graph)
     assert len(model.logits(graph.query(200), [frozenset(), frozenset({150})])) == 2
+
+
+def test_the_page_about_the_hub_runs_and_so_does_its_command(hub, capsys):
+    page = (Path(__file__).parents[2] / "docs" / "tools" / "hub.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```py\n(.*?)```", page, re.DOTALL)
+    exec(block, {})
+    said = capsys.readouterr().out
+    assert "past events" in said
+    (command,) = re.findall(r"`cody (explain .*?)`", page)
+    result = CliRunner().invoke(app, command.split())
+    assert result.exit_code == 0, result.output
+    assert said.strip() in " ".join(result.stdout.split())
 
 
 def test_what_is_not_there_or_no_address_is_one_error(hub):
