@@ -157,7 +157,7 @@ def bundled(name: str, kind: type, *options: Decorator[Any]) -> Decorator[Any]:
         decorated: Any = called
         for each in reversed(options):
             decorated = each(decorated)
-        return decorated  # type: ignore[no-any-return]
+        return decorated
 
     return decorate
 

@@ -39,8 +39,7 @@ def label_logits(
     source = embeddings[:, 0]
     # The weights of the target are zero where only the source counts; without a target they have no gradient either.
     target = embeddings[:, 1] if len(ends) == 2 else torch.zeros_like(source)
-    logits: Tensor = network.score(source, target)
-    return logits
+    return network.score(source, target)
 
 
 def new_task(graph: TemporalGraph, about: str = "event") -> LabelTask:
@@ -104,8 +103,7 @@ class LabelObjective:
         return self.graph.labels
 
     def _known(self, rows: IntArray) -> IntArray:
-        known: IntArray = rows[self._labels[rows] >= 0]
-        return known
+        return rows[self._labels[rows] >= 0]
 
     def loss(self, network: Network, graph: TemporalGraph, epoch: int) -> Callable[[Any, IntArray], Tensor | None]:
         """The loss of a batch of rows of the training graph; None where no label of it is known.
@@ -196,8 +194,7 @@ def score_in_batches(
         for first, stop in pairwise([*begins.tolist(), len(rows)]):
             stream.advance(int(rows[first]))
             parts.append(score(stream, slice(first, stop)).double())
-    scores: FloatArray = torch.cat(parts).numpy()
-    return scores
+    return torch.cat(parts).numpy()
 
 
 def calibrate(network: Network, logits: FloatArray, labels: IntArray) -> None:

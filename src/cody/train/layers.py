@@ -49,8 +49,7 @@ class Perceptron(nn.Module):
         nn.init.xavier_normal_(self.out.weight)
 
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
-        answer: Tensor = self.out(torch.relu(self.hidden(torch.cat([first, second], dim=-1))))
-        return answer
+        return self.out(torch.relu(self.hidden(torch.cat([first, second], dim=-1))))
 
 
 class Hop(NamedTuple):
@@ -125,8 +124,7 @@ class TemporalAttention(nn.Module):
         seen, total = attended  # [n, H, W], [n, H, 1]
         answer = torch.einsum("nhw,ohw->no", seen, maps.answer) + total.squeeze(-1) @ maps.value_bias + maps.out_bias
         hidden = hidden + _if_any_event(answer, hop)
-        merged: Tensor = self.merge.out(torch.relu(hidden))
-        return merged
+        return self.merge.out(torch.relu(hidden))
 
     def folded(self, encode: TimeEncoder, *, with_embeddings: bool) -> Folded:
         """The layer's linear maps, each product of matrices taken once. W = 2d + F, or d + F without embeddings."""
@@ -164,8 +162,7 @@ class TemporalAttention(nn.Module):
         scores = torch.einsum("nhc,nkhc->nhk", queries, keys) / math.sqrt(queries.shape[-1])
         weights = nn.functional.dropout(_softmax(*_weighted(scores, hop)), self.dropout, self.training)
         answer = self.out(torch.einsum("nhk,nkhc->nhc", weights, values).flatten(1))  # [n, 2d]
-        merged: Tensor = self.merge(_if_any_event(answer, hop), own)
-        return merged
+        return self.merge(_if_any_event(answer, hop), own)
 
     def _by_head(self, weight: Tensor) -> Tensor:
         return weight.view(self.heads, -1, weight.shape[-1])  # [2d, k] → [H, 2d/H, k]
@@ -338,9 +335,8 @@ def plan(
         rows = graph.recent(node, before[question], neighbours)  # [n, K]
         exists = rows >= 0
         other = graph.other_end(rows, node[:, None])
-        needed = np.where(
-            exists, keys[:, None] - node[:, None] + other, keys[:, None]
-        )  # where masked, any node will do
+        # Where masked, any node will do.
+        needed = np.where(exists, keys[:, None] - node[:, None] + other, keys[:, None])
         below, index = _distinct(np.concatenate([keys[:, None], needed], axis=1), graph.num_nodes * len(roots))
         elapsed = np.where(exists, time[question][:, None] - graph.time[rows], 0.0)
         hop = Hop(

@@ -89,13 +89,11 @@ class SequenceNetwork(nn.Module):
     def forward(self, inputs: LinkSequences) -> Tensor:
         """One logit for each link. [n]"""
         embeddings = self.embed(inputs)
-        logits: Tensor = self.score(embeddings[:, 0], embeddings[:, 1]).squeeze(-1)
-        return logits
+        return self.score(embeddings[:, 0], embeddings[:, 1]).squeeze(-1)
 
     def times(self, inputs: LinkSequences) -> Tensor:
         """Encodings of the elapsed times, 0 where there is no event. [n, 2, T, d]"""
-        encoded: Tensor = self.encode(inputs.elapsed) * inputs.exists[..., None]
-        return encoded
+        return self.encode(inputs.elapsed) * inputs.exists[..., None]
 
 
 class Mixing(nn.Module):
@@ -109,8 +107,7 @@ class Mixing(nn.Module):
     def forward(self, tokens: Tensor, *, along_tokens: bool) -> Tensor:
         normed = self.norm(tokens)
         mixed = self.out(nn.functional.gelu(self.hidden(normed.mT if along_tokens else normed)))
-        added: Tensor = tokens + (mixed.mT if along_tokens else mixed)
-        return added
+        return tokens + (mixed.mT if along_tokens else mixed)
 
 
 class GraphMixer(SequenceNetwork):
@@ -135,8 +132,7 @@ class GraphMixer(SequenceNetwork):
         if self.own is None:
             return mean
         met = inputs.node[:, :, 1:].sum(dim=2) / inputs.exists[:, :, 1:].sum(dim=2).clamp_min(1)[..., None]
-        embeddings: Tensor = mean + self.own(torch.cat([inputs.node[:, :, 0], met], dim=-1))
-        return embeddings
+        return mean + self.own(torch.cat([inputs.node[:, :, 0], met], dim=-1))
 
 
 class DyGFormer(SequenceNetwork):
@@ -165,8 +161,7 @@ class DyGFormer(SequenceNetwork):
             tokens = tokens + attention(normed, normed, normed, key_padding_mask=missing, need_weights=False)[0]
             tokens = channels(tokens, along_tokens=False)
         tokens = tokens.unflatten(1, inputs.exists.shape[1:]) * inputs.exists[..., None]  # [n, 2, T, d]
-        mean: Tensor = tokens.sum(dim=2) / inputs.exists.sum(dim=2)[..., None]
-        return mean
+        return tokens.sum(dim=2) / inputs.exists.sum(dim=2)[..., None]
 
 
 SEQUENCE_NETWORKS: dict[str, type[SequenceNetwork]] = {each.kind: each for each in (GraphMixer, DyGFormer)}

@@ -41,8 +41,7 @@ class TGN(AttentionStack):
         """Like `remember`, with the time since its last update already encoded. [n, d]"""
         parts = [own, other] if edge is None else [own, other, edge]
         message = torch.cat([*parts, since], dim=-1)  # [n, 3d + F]
-        updated: Tensor = self.memory(message, own)
-        return updated
+        return self.memory(message, own)
 
     def stream(self, graph: TemporalGraph) -> MemoryStream:
         """The layer-0 inputs of each node as events happen: its memory and its features."""
@@ -107,8 +106,7 @@ class MemoryStream:
     def _elapsed(self, rows: IntArray, nodes: IntArray) -> FloatArray:
         """Seconds from the latest versions of nodes to events of this batch. [n], [n] → [n]"""
         before, time = self.row[nodes], self.graph.time
-        elapsed: FloatArray = (time[rows] - np.where(before >= 0, time[before], 0.0)).astype(np.float32)
-        return elapsed
+        return (time[rows] - np.where(before >= 0, time[before], 0.0)).astype(np.float32)
 
     def _remember(self, rows: IntArray, parents: Tensor, elapsed: FloatArray) -> Tensor:
         edge = None if self.graph.features is None else torch.from_numpy(self.graph.features[rows])

@@ -44,8 +44,7 @@ def link_logits(
     plan_ = plan(graph, roots, graph.time[rows], rows, network.sizes.layers, network.sizes.neighbours)
     embeddings = network.embed(plan_, stream.inputs(plan_.nodes, plan_.before))  # [n, 1 + R, d]
     source, target = embeddings[:, :1].expand(-1, targets.shape[1], -1), embeddings[:, 1:]
-    logits: Tensor = network.score(source, target).squeeze(-1)
-    return logits
+    return network.score(source, target).squeeze(-1)
 
 
 @dataclass(frozen=True, slots=True)
