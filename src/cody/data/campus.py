@@ -14,7 +14,7 @@ a post in the forum of that topic is likely, and without it only noise leads the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,7 +73,11 @@ def campus(
     True
     """
     forums = courses if forums is None else forums
-    _check_sizes(students, courses, forums, days, enrolments, noise)
+    check_sizes(noise, students=(students, 2), courses=(courses, 1), days=(days, 7), enrolments=(enrolments, 1))
+    if forums < courses:
+        raise CallError(f"forums must be at least {courses}, one for each course, not {forums}")
+    if enrolments > courses:
+        raise CallError(f"a student cannot enrol in {enrolments} of {courses} courses")
     rng = np.random.default_rng(seed)
     first_forum, first_course = students, students + forums
     log: list[tuple[Nodes, Nodes, Times, Nodes]] = []  # sources, destinations, times, positions of causes (-1: none)
@@ -112,35 +116,42 @@ def _noise(
 
 def _finish(log: Sequence[tuple[Nodes, Nodes, Times, Nodes]], students: int, forums: int, courses: int) -> Campus:
     src, dst, time, cause = (np.concatenate(parts) for parts in zip(*log, strict=True))
-    order = np.argsort(time, kind="stable")
-    row_of = np.empty_like(order)
-    row_of[order] = steps = np.arange(len(order))
-    # Whole seconds, each at least one after the one before: no two events share a time.
-    distinct = np.maximum.accumulate(np.floor(time[order]) - steps) + steps
-    kinds = np.eye(3)[np.repeat([0, 1, 2], [students, forums, courses])]
+    order, row_of, seconds = in_order_of_time(time)
+    counts = {"student": students, "forum": forums, "course": courses}
+    kinds = np.eye(3)[np.repeat([0, 1, 2], [*counts.values()])]
     topics = np.zeros((students + forums + courses, courses))
     topics[students : students + courses] = topics[students + forums :] = np.eye(courses)
-    words = [("student", students), ("forum", forums), ("course", courses)]
     graph = TemporalGraph.from_arrays(
         src[order],
         dst[order],
-        distinct,
+        seconds,
         node_features=np.concatenate([kinds, topics], axis=1),
-        names=[f"{word} {number}" for word, count in words for number in range(count)],
+        names=numbered(counts),
     )
     causes = (frozenset() if position < 0 else frozenset({int(row_of[position])}) for position in cause[order])
     return Campus(graph, tuple(causes))
 
 
-def _check_sizes(students: int, courses: int, forums: int, days: int, enrolments: int, noise: float) -> None:
-    least = {"students": (students, 2), "courses": (courses, 1), "days": (days, 7)}
-    least |= {"enrolments": (enrolments, 1)}
-    for argument, (given, minimum) in least.items():
+def in_order_of_time(time: Times) -> tuple[Nodes, Nodes, Times]:
+    """The order of events by time, the row that each of them gets, and their times in this order.
+
+    Times are whole seconds, each at least one after the one before: no two events share a time.
+    """
+    order = np.argsort(time, kind="stable")
+    row_of = np.empty_like(order)
+    row_of[order] = steps = np.arange(len(order))
+    return order, row_of, np.maximum.accumulate(np.floor(time[order]) - steps) + steps
+
+
+def numbered(counts: Mapping[str, int]) -> list[str]:
+    """Names of nodes of several kinds: so many of each."""
+    return [f"{word} {number}" for word, count in counts.items() for number in range(count)]
+
+
+def check_sizes(noise: float, **sizes: tuple[int, int]) -> None:
+    """Reject sizes below the least that is possible, each given with that, and a noise that is no share."""
+    for argument, (given, minimum) in sizes.items():
         if given < minimum:
             raise CallError(f"{argument} must be at least {minimum}, not {given}")
-    if forums < courses:
-        raise CallError(f"forums must be at least {courses}, one for each course, not {forums}")
-    if enrolments > courses:
-        raise CallError(f"a student cannot enrol in {enrolments} of {courses} courses")
     if not 0 <= noise <= 100:
         raise CallError(f"noise must be a share between 0 and 100, not {noise}")

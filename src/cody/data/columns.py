@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cody.data.arrow import compute, pa, types
 from cody.errors import CallError, DataError, TimeWarning, first_line
 from cody.graph.columns import LONGEST_NAME, check_room_for_names, first_row, reject_long_texts
 from cody.utils.words import is_date, moment_and_zone, sanitize
@@ -24,8 +25,6 @@ Floats = NDArray[np.float64]
 
 def id_column(column: Any, name: str) -> Any:
     """Node ids as an int64 array, or as text: an Arrow dictionary array, which stores each word once."""
-    from pyarrow import types
-
     kind = column.type.value_type if types.is_dictionary(column.type) else column.type
     if is_text(kind):
         return _text_ids(column, name)
@@ -43,7 +42,6 @@ def id_column(column: Any, name: str) -> Any:
 
 
 def _whole_decimals(column: Any, name: str) -> Integers:
-    import pyarrow as pa
 
     try:
         return np.asarray(column.cast(pa.int64()).to_numpy(zero_copy_only=False))
@@ -63,16 +61,11 @@ def is_text(kind: Any) -> bool:
 
 def _is_one_of(kind: Any, *checks: str) -> bool:
     """Whether an Arrow type is one of these, if this version of pyarrow has them."""
-    from pyarrow import types
-
     return any(getattr(types, check)(kind) for check in checks if hasattr(types, check))
 
 
 def _text_ids(column: Any, name: str) -> Any:
     """Text ids as a dictionary, so that a long word in many rows is checked before it is copied."""
-    import pyarrow as pa
-    from pyarrow import compute, types
-
     try:
         if types.is_dictionary(column.type):
             column = column.cast(pa.dictionary(pa.int32(), pa.large_string())).unify_dictionaries()
@@ -124,9 +117,6 @@ def counted_from(least: int, ids: Any, name: str) -> Integers:
 
 def integers_if_possible(column: Any) -> Any:
     """A text column as integers, if that loses nothing."""
-    import pyarrow as pa
-    from pyarrow import compute
-
     try:
         integers = column.cast(pa.int64())
     except pa.ArrowInvalid:
@@ -154,9 +144,6 @@ def number_integers(
 
 def number_text(src: Any, dst: Any) -> tuple[Integers, Integers, NDArray[np.str_]]:
     """Number the words of two dictionary arrays in sorted order."""
-    import pyarrow as pa
-    from pyarrow import compute
-
     both = pa.concat_arrays([src.dictionary, dst.dictionary]).dictionary_encode()
     known, first = both.indices.to_numpy(), len(src.dictionary)
     ids = np.concatenate([known[:first][src.indices.to_numpy()], known[first:][dst.indices.to_numpy()]])
@@ -173,9 +160,6 @@ def number_text(src: Any, dst: Any) -> tuple[Integers, Integers, NDArray[np.str_
 
 def time_column(column: Any, name: str, unit: str | None = None) -> Floats:
     """Times as float64: dates, also as text, as unix seconds; numbers are converted by `in_seconds`."""
-    import pyarrow as pa
-    from pyarrow import types
-
     column = column.combine_chunks()
     if types.is_dictionary(column.type):  # a category of pandas
         column = column.dictionary_decode()
@@ -191,8 +175,7 @@ def time_column(column: Any, name: str, unit: str | None = None) -> Floats:
                 f"unit {str(unit)!r} is for times that are numbers; column {name!r} holds dates: leave it out"
             )
         whole, rest = np.divmod(column.cast(pa.int64()).to_numpy(), UNITS_PER_SECOND[column.type.unit])
-        seconds: Floats = whole + rest / UNITS_PER_SECOND[column.type.unit]
-        return seconds
+        return whole + rest / UNITS_PER_SECOND[column.type.unit]
     if not (types.is_integer(column.type) or types.is_floating(column.type) or types.is_decimal(column.type)):
         raise DataError(f"time must be numbers or datetimes; column {name!r} holds {column.type}{_example(column)}")
     numbers = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
@@ -201,9 +184,6 @@ def time_column(column: Any, name: str, unit: str | None = None) -> Floats:
 
 def _moments(column: Any) -> Any:
     """A text column as numbers or datetimes, if possible; spaces around them, or dates of several lengths, are text."""
-    import pyarrow as pa
-    from pyarrow import compute
-
     for kind in (pa.float64(), pa.timestamp("ns"), pa.timestamp("ns", tz="UTC")):
         with suppress(pa.ArrowInvalid):
             return compute.utf8_trim_whitespace(column.cast(pa.large_string())).cast(kind)
@@ -281,9 +261,6 @@ def feature_table(table: Any, names: Sequence[str]) -> tuple[NDArray[np.float32]
 
 def _feature_columns(column: Any, name: str) -> NDArray[np.float32]:
     """One column of numbers, or of lists of equal length, as [E, width]."""
-    import pyarrow as pa
-    from pyarrow import compute
-
     if (missing := first_row(column.is_null().to_numpy(zero_copy_only=False))) is not None:
         raise DataError(f"features must be finite numbers; row {missing} of column {name!r} has none")
     rows = len(column)

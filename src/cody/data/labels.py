@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cody.data.arrow import compute, pa, types
 from cody.data.columns import is_text
 from cody.errors import CallError, DataError
 from cody.graph.columns import MOST_CLASSES, IntArray
@@ -83,8 +84,6 @@ def read_labels(column: Any, rule: LabelRule, options: LabelOptions, named: Any 
         options: What the user says about them.
         named: An Arrow column with the name of each event's class, if there is one.
     """
-    from pyarrow import types
-
     column = column.combine_chunks()
     if types.is_dictionary(column.type):
         column = column.dictionary_decode()
@@ -103,8 +102,6 @@ def read_labels(column: Any, rule: LabelRule, options: LabelOptions, named: Any 
 
 
 def _compared(column: Any, rule: LabelRule, options: LabelOptions) -> Labels:
-    import pyarrow as pa
-    from pyarrow import types
 
     if not (types.is_integer(column.type) or types.is_floating(column.type) or types.is_decimal(column.type)):
         raise DataError(f"{rule.column!r} must hold numbers to be compared with {rule.number:g}, not {column.type}")
@@ -118,8 +115,6 @@ def _compared(column: Any, rule: LabelRule, options: LabelOptions) -> Labels:
 
 def _values(column: Any, name: str) -> list[Any]:
     """The different values of a column, sorted; 0 and 1 where there is nothing else."""
-    from pyarrow import types
-
     kind = column.type
     if not (types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind) or is_text(kind)):
         raise DataError(f"column {name!r} must hold labels, text or whole numbers, not {kind}")
@@ -136,8 +131,6 @@ def _values(column: Any, name: str) -> list[Any]:
 
 
 def _by_value(column: Any, values: list[Any], rule: LabelRule, options: LabelOptions, words: Sequence[Any]) -> Labels:
-    import pyarrow as pa
-    from pyarrow import compute
 
     subject = "label" if rule.column.casefold() in LABEL_WORDS else rule.column
     default: tuple[str, ...] = tuple(f"{value:g}" if isinstance(value, float) else str(value) for value in values)

@@ -23,28 +23,16 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations, product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from cody.data.campus import check_sizes, in_order_of_time, numbered
 from cody.errors import CallError, did_you_mean
 from cody.graph import IntArray, TemporalGraph
 
 MINUTE, HOUR, DAY = 60.0, 3_600.0, 86_400.0
 PERSON, PLACE, HOST = range(3)  # columns of the node features
-WINDOW = {  # seconds: how far back the rule of each mechanism looks
-    "reply": HOUR,
-    "triadic-closure": DAY,
-    "periodicity": DAY,
-    "contagion": 6 * HOUR,
-    "burst": 10 * MINUTE,
-    "popularity": HOUR,
-    "redundant": HOUR / 2,
-    "joint": HOUR,
-    "masked": HOUR,
-    "confounded": HOUR,
-}
-MECHANISMS = tuple(WINDOW)
 TOLERANCE = 10 * MINUTE  # of a period
 ENOUGH = 3  # events of a burst, visitors of a popular place
 BESIDE = 2 * HOUR  # noise beside an episode happens so long before its link
@@ -105,16 +93,11 @@ def mechanism(
     >>> [len(way) for way in made.ways[row]], [len(change) for change in made.counterfactuals(row)]
     ([1, 1], [2])
     """
-    if name not in WINDOW:
+    if name not in MECHANISMS:
         raise CallError(f"there is no mechanism {name!r}{did_you_mean(name, MECHANISMS)}")
-    least = {"people": (people, 6), "places": (places, 2), "episodes": (episodes, 1)}
-    for argument, (given, minimum) in least.items():
-        if given < minimum:
-            raise CallError(f"{argument} must be at least {minimum}, not {given}")
-    if not 0 <= noise <= 100:
-        raise CallError(f"noise must be a share between 0 and 100, not {noise}")
+    check_sizes(noise, people=(people, 6), places=(places, 2), episodes=(episodes, 1))
     rng = np.random.default_rng([seed, MECHANISMS.index(name)])
-    episode, span = EPISODES[name], episodes * DAY / 8
+    episode, span = _RULES[name].episode, episodes * DAY / 8
     log: list[Event] = []
     links: list[int] = []  # their positions
     for _ in range(episodes):
@@ -167,21 +150,14 @@ def _beside(rng: np.random.Generator, link: Event, people: int, expected: float)
 
 def _finish(name: str, log: list[Event], links: list[int], people: int, places: int) -> PlantedCauses:
     src, dst, time = (np.array(column) for column in zip(*log, strict=True))
-    order = np.argsort(time, kind="stable")
-    steps = np.arange(len(order))
-    row_of = np.empty_like(order)
-    row_of[order] = steps
-    kinds = [people, places, 1]
+    order, row_of, seconds = in_order_of_time(time)
+    kinds = {"person": people, "place": places, "host": 1}
     graph = TemporalGraph.from_arrays(
         src[order],
         dst[order],
-        np.maximum.accumulate(np.floor(time[order]) - steps) + steps,  # no two events share a time
-        node_features=np.eye(3)[np.repeat([PERSON, PLACE, HOST], kinds)],
-        names=[
-            f"{word} {number}"
-            for word, count in zip(("person", "place", "host"), kinds, strict=True)
-            for number in range(count)
-        ],
+        seconds,
+        node_features=np.eye(3)[np.repeat([PERSON, PLACE, HOST], [*kinds.values()])],
+        names=numbered(kinds),
     )
     known = {row: ways_of(name, graph, row) for row in sorted(row_of[links].tolist())}
     return PlantedCauses(name, graph, {row: ways for row, ways in known.items() if 0 < len(ways) <= MOST_WAYS})
@@ -196,8 +172,8 @@ def ways_of(name: str, graph: TemporalGraph, row: int) -> tuple[Change, ...]:
         row: The event.
     """
     rows = np.arange(row)
-    rows = rows[graph.time[row] - graph.time[:row] <= WINDOW[name] + TOLERANCE * (name == "periodicity")]
-    return tuple(dict.fromkeys(map(frozenset, WAYS[name](PastOfLink(graph, row, rows)))))
+    rows = rows[graph.time[row] - graph.time[:row] <= _RULES[name].window + TOLERANCE * (name == "periodicity")]
+    return tuple(dict.fromkeys(map(frozenset, _RULES[name].ways(PastOfLink(graph, row, rows)))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,8 +205,7 @@ class PastOfLink:
         fits = np.ones(len(rows), dtype=bool) if src is None else graph.src[rows] == src
         fits = fits if dst is None else fits & (graph.dst[rows] == dst)
         fits = fits if kind is None else fits & (graph.node_features[graph.src[rows], kind] > 0)
-        chosen: list[int] = rows[fits].tolist()
-        return chosen
+        return rows[fits].tolist()
 
 
 Ways = Iterable[Iterable[int]]
@@ -287,18 +262,6 @@ def _called_last(past: PastOfLink) -> Ways:
 
 def _invited(past: PastOfLink) -> Ways:
     return ([row] for row in past.between(dst=past.src, kind=HOST))
-
-
-WAYS: dict[str, Callable[[PastOfLink], Ways]] = dict(
-    zip(
-        MECHANISMS,
-        [
-            *(_called_back, _met_a_third, _a_day_ago, _friend_was_there, _three_sent),
-            *(_three_visitors, _called, _called_and_invited, _called_last, _invited),
-        ],
-        strict=True,
-    )
-)
 
 
 # An episode: random generator, time, five persons, a place, the host → its events, the link last.
@@ -363,10 +326,24 @@ def _side_effect(rng: np.random.Generator, time: float, persons: list[int], plac
     return [*invited, (other, place, time + first_visit), (person, place, time + visit)]
 
 
-EPISODES: dict[str, Episode] = dict(
-    zip(
-        MECHANISMS,
-        [_reply, _closure, _repeated, _spread, _sent, _crowd, _twice, _both, _hidden, _side_effect],
-        strict=True,
-    )
-)
+class _Mechanism(NamedTuple):
+    """A rule, and how events that follow it are made."""
+
+    window: float  # seconds: how far back the rule looks
+    ways: Callable[[PastOfLink], Ways]
+    episode: Episode
+
+
+_RULES = {
+    "reply": _Mechanism(HOUR, _called_back, _reply),
+    "triadic-closure": _Mechanism(DAY, _met_a_third, _closure),
+    "periodicity": _Mechanism(DAY, _a_day_ago, _repeated),
+    "contagion": _Mechanism(6 * HOUR, _friend_was_there, _spread),
+    "burst": _Mechanism(10 * MINUTE, _three_sent, _sent),
+    "popularity": _Mechanism(HOUR, _three_visitors, _crowd),
+    "redundant": _Mechanism(HOUR / 2, _called, _twice),
+    "joint": _Mechanism(HOUR, _called_and_invited, _both),
+    "masked": _Mechanism(HOUR, _called_last, _hidden),
+    "confounded": _Mechanism(HOUR, _invited, _side_effect),
+}
+MECHANISMS = tuple(_RULES)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cody.data.arrow import pa
 from cody.data.campus import campus
 from cody.data.mechanisms import MECHANISMS, planted
 from cody.data.query import is_query, read_query
@@ -48,11 +49,11 @@ class Dataset:
     name: str
     title: str
     description: str
-    kind: str
     nodes: int
     events: int
     unique_edges: int
     read_published: Callable[[Path], TemporalGraph]
+    kind: str = "unipartite"
     file: str = ""  # our form of it, in the data directory; "": synthetic, there is no file
     published: str = ""  # the public file, under its name in the data directory
     url: str = ""  # "": part of the package, or synthetic
@@ -311,8 +312,6 @@ def _read_bitcoin(file: Path) -> TemporalGraph:
 
 def _read_snap_bitcoin(file: Path) -> TemporalGraph:
     """SNAP's lines `source,target,rating,time`; traders are numbered as they appear, and keep SNAP's ids as names."""
-    import pyarrow as pa
-
     types = {"src": pa.int64(), "dst": pa.int64(), "rating": pa.int64(), "time": pa.float64()}
     with errors_about(file), unpack_gzip(file, LARGEST_TEXT) as stream:
         table = read_text_columns(stream, list(types), ",", types=types)
@@ -358,7 +357,6 @@ def _with_bans(graph: TemporalGraph, file: Path) -> TemporalGraph:
 
 
 def _three_columns(stream: ByteStream, delimiter: str) -> Any:
-    import pyarrow as pa
 
     types = {"src": pa.int64(), "dst": pa.int64(), "time": pa.float64()}
     return read_text_columns(stream, list(types), delimiter, types=types)
@@ -390,7 +388,6 @@ DATASETS = (
         name="collegemsg",
         title="UCI-Messages, to the minute",
         description="Messages between students of UC Irvine, 2004, time cut to the minute. Ships with the package.",
-        kind="unipartite",
         nodes=1_899,
         events=59_835,
         unique_edges=20_296,
@@ -404,7 +401,6 @@ DATASETS = (
         name="uci-messages",
         title="UCI-Messages",
         description="The same messages to the second, in the local time of the original (Opsahl's tnet).",
-        kind="unipartite",
         nodes=1_899,
         events=59_835,
         unique_edges=20_296,
@@ -436,7 +432,6 @@ DATASETS = (
         name="bitcoin-otc",
         title="Bitcoin OTC",
         description="Who rates whom, from -10 to 10, on a bitcoin trading platform. Label: distrust, a rating below 0.",
-        kind="unipartite",
         nodes=5_881,
         events=35_592,
         unique_edges=35_592,
@@ -472,7 +467,6 @@ DATASETS = (
         name="campus",
         title="Campus, synthetic",
         description="Students enrol, post and are answered; the causes are known (cody.data.campus).",
-        kind="unipartite",
         nodes=220,
         events=4_200,
         unique_edges=3_446,

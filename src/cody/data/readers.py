@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cody.data.arrow import compute, pa, parquet
 from cody.data.choice import (
     NO_HEADER,
     EventColumns,
@@ -238,8 +239,6 @@ def _labels_of_data(data: Any, options: LabelOptions) -> dict[str, Any]:
     if values is None or values.ndim != 1 or values.dtype.kind not in "iufb" or len(values) != len(data.src):
         check_no_names(options)
         return {}
-    import pyarrow as pa
-
     return _label_columns(read_labels(pa.chunked_array([values]), LabelRule("label", guessed=True), options), options)
 
 
@@ -377,8 +376,6 @@ def _one_character(separator: str) -> str:
 
 
 def _parquet_head(file: Path) -> TableHead:
-    from pyarrow import parquet
-
     return _head(parquet.read_schema(file))
 
 
@@ -390,9 +387,6 @@ class ParquetColumns:
     """The columns of a Parquet file, each read when it is taken: read together, they would be freed together."""
 
     def __init__(self, file: Path, chosen: EventColumns) -> None:
-        import pyarrow as pa
-        from pyarrow import parquet
-
         # Ids as dictionaries: a file of a few bytes can repeat a long word in any number of rows.
         with errors_of_parquet():
             self.file = parquet.ParquetFile(file, read_dictionary=[chosen.src, chosen.dst], pre_buffer=False)
@@ -403,8 +397,6 @@ class ParquetColumns:
 
     def __getitem__(self, name: str) -> Any:
         """One column; raises a DataError as soon as it turns out to be too large."""
-        import pyarrow as pa
-
         pa.default_memory_pool().release_unused()
         chunks = []
         with errors_of_parquet():
@@ -420,8 +412,6 @@ class ParquetColumns:
 
 @contextmanager
 def errors_of_parquet() -> Iterator[None]:
-    import pyarrow as pa
-
     try:
         yield
     except (pa.ArrowException, OSError) as error:
@@ -443,9 +433,6 @@ def _declared_size(metadata: Any, columns: list[str]) -> int:
 
 
 def _csv_table(file: Path, head: TableHead, chosen: EventColumns) -> Any:
-    import pyarrow as pa
-    from pyarrow import compute
-
     ids_as_text = {chosen.src: pa.string(), chosen.dst: pa.string()}  # "007" is not 7
     names_as_text = {chosen.label.names_in: pa.string()} if chosen.label and chosen.label.names_in else {}
     types = ids_as_text | names_as_text
@@ -512,8 +499,6 @@ def _padded_table(file: Path, rows: int | None) -> NDArray[Any] | None:
 
 
 def _as_arrow(table: Any) -> Any:
-    import pyarrow as pa
-
     try:
         if hasattr(table, "iloc"):  # pandas: drop its index
             return pa.Table.from_pandas(table, preserve_index=False)
@@ -523,8 +508,6 @@ def _as_arrow(table: Any) -> Any:
 
 
 def _graph(table: Any, chosen: EventColumns, unit: str | None, sort: bool, labels: LabelOptions) -> TemporalGraph:
-    import pyarrow as pa
-
     if not table.num_rows:
         raise DataError("there are no events")
     features, feature_names = feature_table(table, chosen.features)

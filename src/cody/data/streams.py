@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from cody.data.arrow import csv as arrow_csv
+from cody.data.arrow import pa
 from cody.errors import DataError, first_line
 
 ASSUMED_MEMORY = 8 * 2**30  # bytes, for a machine that does not say how many it has
@@ -30,9 +32,6 @@ def read_text_columns(
         skip: Number of leading lines to skip.
         types: Arrow types of some columns.
     """
-    import pyarrow as pa
-    from pyarrow import csv as arrow_csv
-
     try:
         table = arrow_csv.read_csv(
             stream,

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from cody.data.arrow import pa, parquet
 from cody.data.labels import NAME_OF_LABEL
 from cody.errors import CallError
 from cody.graph import TemporalGraph
@@ -56,8 +57,6 @@ def _rows(graph: TemporalGraph) -> Iterator[list[Any]]:
 
 
 def _write_parquet(graph: TemporalGraph, file: Path) -> None:
-    import pyarrow as pa
-    from pyarrow import parquet
 
     names, real = _node_names(graph), slice(graph.num_events)
     columns: list[Any] = [names[graph.src[real]], names[graph.dst[real]], graph.time[real]]

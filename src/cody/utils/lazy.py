@@ -1,4 +1,4 @@
-"""Public names of a package that are imported when they are first used, so that nobody waits for unused ones."""
+"""Names and modules that are imported when they are first used, so that nobody waits for unused ones."""
 
 from __future__ import annotations
 
@@ -39,6 +39,23 @@ class LazyPackage(ModuleType):
 
     def __dir__(self) -> list[str]:
         return sorted(self.__all__)
+
+
+class _LazyModule:
+    """A module that is imported when something of it is first used."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(import_module(self._path), name)
+        setattr(self, name, value)
+        return value
+
+
+def on_demand(path: str) -> Any:
+    """A module of another package that takes time to import; it is imported when something of it is first used."""
+    return _LazyModule(path)
 
 
 def import_on_demand(package: str, names: Mapping[str, str]) -> None:
