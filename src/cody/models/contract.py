@@ -1,7 +1,8 @@
 """The model contract: the one method that every model has, and the optional ones.
 
 A model needs three things: `identity`, `hops` and `logits(query, changes)`. Everything else is optional, has a name
-here and a default that works for every model. No other file looks for methods of a model.
+here and a default that works for every model: methods have a protocol, and attributes a function that reads them. No
+other file looks for methods of a model.
 """
 
 from __future__ import annotations
@@ -46,16 +47,13 @@ class Model(Protocol):
     @property
     def identity(self) -> str:
         """A string that identifies this model: a hash of everything its answers depend on besides the graph."""
-        ...
 
     @property
     def hops(self) -> int:
         """How many events away from a link the model looks."""
-        ...
 
     def logits(self, query: Query, changes: Sequence[Change]) -> FloatArray:
         """One logit for each change; above 0 means that the link is predicted. [B]"""
-        ...
 
 
 class Session(Protocol):
@@ -63,37 +61,6 @@ class Session(Protocol):
 
     def logits(self, changes: Sequence[Change]) -> FloatArray:
         """The same logits as `model.logits(query, changes)`. [B]"""
-        ...
-
-
-@runtime_checkable
-class Measured(Protocol):
-    """A session that reports the size of its cache, for those who keep many open."""
-
-    @property
-    def size(self) -> int:
-        """Approximate number of cached values."""
-        ...
-
-
-@runtime_checkable
-class Weighed(Protocol):
-    """A session that reports the cost of an evaluation, independent of the machine."""
-
-    @property
-    def weight(self) -> int:
-        """Approximate maximum number of values that one evaluation computes."""
-        ...
-
-
-@runtime_checkable
-class CorrectsItself(Protocol):
-    """A session that compares some of its answers with exact ones, and may correct earlier ones."""
-
-    @property
-    def corrections(self) -> Mapping[Change, float]:
-        """Corrected logits of earlier answers; empty if all were right."""
-        ...
 
 
 class ScoreSession(Protocol):
@@ -101,15 +68,6 @@ class ScoreSession(Protocol):
 
     def scores(self, changes: Sequence[Change]) -> FloatArray:
         """The scores of all links for each change, or the class scores of a single link. [B, m]"""
-        ...
-
-
-@runtime_checkable
-class CorrectsScores(Protocol):
-    """A `ScoreSession` that may correct earlier answers, as `CorrectsItself` does."""
-
-    @property
-    def corrected_scores(self) -> Mapping[Change, FloatArray]: ...
 
 
 class Reference(Protocol):
@@ -118,7 +76,6 @@ class Reference(Protocol):
     @property
     def since(self) -> int:
         """The row from which it replays events."""
-        ...
 
     def logits(self, query: Query, changes: Sequence[Change]) -> FloatArray: ...
 
@@ -129,7 +86,6 @@ class OffersSessions(Protocol):
 
     def session(self, query: Query, rows: Sequence[int] = ()) -> Session:
         """A session for a query. `rows` are the rows that will probably be changed."""
-        ...
 
 
 @runtime_checkable
@@ -144,7 +100,6 @@ class OffersReference(Protocol):
             change: The edited rows: a real row is removed, an imagined row is added.
             full: Replay from row 0 instead of from the latest state before the change.
         """
-        ...
 
 
 @runtime_checkable
@@ -160,7 +115,6 @@ class ScoresLinks(Protocol):
                 be exact.
             rows: The rows that will probably be changed.
         """
-        ...
 
 
 class ReferenceOfLinks(Reference, Protocol):
@@ -168,7 +122,6 @@ class ReferenceOfLinks(Reference, Protocol):
 
     def scores(self, links: Sequence[Query], changes: Sequence[Change]) -> FloatArray:
         """The scores of all links for each change. [B, m]"""
-        ...
 
 
 @runtime_checkable
@@ -183,49 +136,6 @@ class OffersReferenceOfLinks(Protocol):
             change: The edited rows.
             full: Replay from row 0 instead of from the latest state before the change.
         """
-        ...
-
-
-@runtime_checkable
-class HasClasses(Protocol):
-    """A model that labels events or nodes instead of predicting links.
-
-    With two classes, `logits` answers one number per change: above 0, it is the second class. With more, it answers one
-    score per class. [B, C]
-    """
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """The names of the classes."""
-        ...
-
-
-@runtime_checkable
-class SaysSubject(Protocol):
-    """A model of labels that says what it labels: events (the default), or nodes at a time."""
-
-    @property
-    def about(self) -> str:
-        """Either "event" or "node"; a query about a node has it at both ends."""
-        ...
-
-
-@runtime_checkable
-class OffersThreshold(Protocol):
-    """A model of two classes with a threshold of its own, above which the second class is predicted."""
-
-    @property
-    def threshold(self) -> float | None:
-        """A probability; None: 0.5."""
-        ...
-
-
-@runtime_checkable
-class GivesLogits(Protocol):
-    """A model that knows whether its answers are logits; for others, this is inferred from the answers."""
-
-    @property
-    def gives_logits(self) -> bool: ...
 
 
 @runtime_checkable
@@ -243,7 +153,6 @@ class OffersVerifier(Protocol):
             change: The edited rows.
             full: Replay from row 0 instead of from the latest state before the change.
         """
-        ...
 
 
 @runtime_checkable
@@ -252,7 +161,6 @@ class OffersOnly(Protocol):
 
     def only(self, query: Query, kept: Change) -> float:
         """The logit under a history that consists of these rows only."""
-        ...
 
 
 @runtime_checkable
@@ -261,7 +169,6 @@ class OffersOnlyOfLinks(Protocol):
 
     def only_of_links(self, links: Sequence[Query], kept: Change) -> FloatArray:
         """The scores of the links under a history that consists of these rows only. [m]"""
-        ...
 
 
 @runtime_checkable
@@ -270,7 +177,6 @@ class OffersLinks(Protocol):
 
     def logits_of_links(self, queries: Sequence[Query]) -> FloatArray:
         """The logit of each query with nothing changed. [n]"""
-        ...
 
 
 class LinksUnderRemoval(Protocol):
@@ -278,11 +184,9 @@ class LinksUnderRemoval(Protocol):
 
     def can_differ(self, queries: Sequence[Query]) -> BoolArray:
         """Whether the answer about each link can be other than with nothing removed. [n]"""
-        ...
 
     def logits(self, queries: Sequence[Query]) -> FloatArray:
         """The logit of each query, [n]; with more than two classes, the score of each class. [n, C]"""
-        ...
 
 
 @runtime_checkable
@@ -291,7 +195,6 @@ class OffersLinksWithout(Protocol):
 
     def links_without(self, removed: Change) -> LinksUnderRemoval:
         """Scores links of the log without these real events."""
-        ...
 
 
 @runtime_checkable
@@ -300,7 +203,6 @@ class OffersOther(Protocol):
 
     def on(self, graph: TemporalGraph) -> Model:
         """The same model on that log."""
-        ...
 
 
 @runtime_checkable
@@ -309,7 +211,6 @@ class SeesPart(Protocol):
 
     def sees_before(self, query: Query) -> int:
         """The first row that the query does not see, at most `query.before`; later changes have no effect."""
-        ...
 
 
 @runtime_checkable
@@ -318,7 +219,6 @@ class LacksOwnBatch(Protocol):
 
     def state_before(self, query: Query) -> int:
         """The first row that the state does not include, at most `query.before`."""
-        ...
 
 
 @runtime_checkable
@@ -330,7 +230,6 @@ class HasNoMemory(Protocol):
 
         None: they are not known.
         """
-        ...
 
 
 class AttentionLayer(NamedTuple):
@@ -351,7 +250,6 @@ class OffersAttention(Protocol):
         The nodes of the highest are those of the query; the nodes of each other layer are those of the layer above and
         all that it attends to.
         """
-        ...
 
 
 @runtime_checkable
@@ -360,22 +258,29 @@ class OffersEstimates(Protocol):
 
     def approximate(self, query: Query, rows: Sequence[int]) -> Session | None:
         """A session whose answers are estimates; None: there are none. `rows` are the rows that will be changed."""
-        ...
 
 
 def size_of(session: Session | ScoreSession) -> int:
-    """Approximate number of values that a session caches; 0 if unknown."""
-    return session.size if isinstance(session, Measured) else 0
+    """Approximate number of values that a session caches: its `size`; 0 if unknown."""
+    return int(getattr(session, "size", 0))
 
 
 def weight_of(session: Session | ScoreSession) -> int:
-    """Approximate maximum number of values that one evaluation computes; 0 if unknown."""
-    return session.weight if isinstance(session, Weighed) else 0
+    """Approximate maximum number of values that one evaluation computes: its `weight`; 0 if unknown.
+
+    It does not depend on the machine.
+    """
+    return int(getattr(session, "weight", 0))
 
 
 def corrections_of(session: Session) -> Mapping[Change, float]:
-    """Answers that a session has corrected since it gave them; by default, none."""
-    return session.corrections if isinstance(session, CorrectsItself) else {}
+    """The `corrections` of a session that compares some answers with exact ones: logits that it has corrected since."""
+    return getattr(session, "corrections", {})
+
+
+def corrected_scores_of(session: ScoreSession) -> Mapping[Change, FloatArray]:
+    """The same of a session about links of one moment: its `corrected_scores`."""
+    return getattr(session, "corrected_scores", {})
 
 
 def open_session(model: Model, query: Query, rows: Sequence[int] = ()) -> Session:
@@ -514,8 +419,8 @@ def has_reference(model: Model) -> bool:
 
 
 def gives_logits(model: Model) -> bool:
-    """Whether a model is known to answer with logits; if not, this is inferred from its answers."""
-    return isinstance(model, GivesLogits) and model.gives_logits
+    """Whether a model is known to answer with logits: its `gives_logits`; if not, this is inferred from its answers."""
+    return bool(getattr(model, "gives_logits", False))
 
 
 def logit_of_only(model: Model, query: Query, kept: Change) -> float:
@@ -551,44 +456,33 @@ def scores_of_only(model: Model, links: Sequence[Query], kept: Change) -> FloatA
 
 def logits_of_links(model: Model, queries: Sequence[Query]) -> list[float]:
     """The logit of each link with nothing changed."""
-    unchanged: list[Change] = [frozenset()]
-    if isinstance(model, OffersLinks):
-        logits = as_floats(model.logits_of_links(queries))
-    elif isinstance(model, ScoresLinks):
-        logits = [logit for links in of_one_moment(queries) for logit in _as_they_are(model, links)]
-    else:
-        return [checked_logits(query, unchanged, model.logits(query, unchanged))[0] for query in queries]
-    if len(logits) != len(queries):
-        raise ModelError(f"the model returned {len(logits)} logits for {len(queries)} links")
-    for query, logit in zip(queries, logits, strict=True):
-        check_logits(query, unchanged, [logit])
-    return logits
-
-
-def of_one_moment(queries: Sequence[Query]) -> list[list[Query]]:
-    """Consecutive queries with the same time and visible past, together."""
-    return [list(some) for _, some in groupby(queries, key=lambda query: (query.time, query.before))]
-
-
-def _as_they_are(model: ScoresLinks, links: Sequence[Query]) -> list[float]:
-    """The logit of each of some links of one moment, with nothing changed."""
-    scores = model.session_of_links(links, first_score).scores([frozenset()])
-    if scores.shape != (1, len(links)):
-        raise ModelError(f"the model returned {scores.size} logits for {len(links)} links")
-    return as_floats(scores[0])
+    return scores_of_links(model, queries)[:, 0].tolist()
 
 
 def scores_of_links(model: Model, queries: Sequence[Query]) -> FloatArray:
     """The scores of each link with nothing changed: one, or one per class. [n, m]"""
     unchanged: list[Change] = [frozenset()]
+    task = label_task(model)
+    if not queries:
+        return np.zeros((0, 1))
     if isinstance(model, OffersLinks):
-        scores = np.asarray(model.logits_of_links(queries), dtype=np.float64).reshape(len(queries), -1)
+        answers = np.asarray(model.logits_of_links(queries), dtype=np.float64)
+    elif isinstance(model, ScoresLinks) and (task is None or task.outputs == 1):
+        sessions = (model.session_of_links(links, first_score) for links in of_one_moment(queries))
+        answers = np.concatenate([session.scores(unchanged).ravel() for session in sessions])
     else:
-        answers = [as_scores(query, unchanged, model.logits(query, unchanged)) for query in queries]
-        scores = np.concatenate(answers)
+        return np.concatenate([as_scores(query, unchanged, model.logits(query, unchanged)) for query in queries])
+    if len(answers) != len(queries):
+        raise ModelError(f"the model returned {len(answers)} logits for {len(queries)} links")
+    scores = answers.reshape(len(queries), -1)
     for query, row in zip(queries, scores.tolist(), strict=True):
         check_logits(query, unchanged * len(row), row)
     return scores
+
+
+def of_one_moment(queries: Sequence[Query]) -> list[list[Query]]:
+    """Consecutive queries with the same time and visible past, together."""
+    return [list(some) for _, some in groupby(queries, key=lambda query: (query.time, query.before))]
 
 
 def links_without(model: Model, removed: Change) -> LinksUnderRemoval:
@@ -667,11 +561,17 @@ def identity_of(model: Model) -> str:
 
 
 def label_task(model: Model) -> LabelTask | None:
-    """What a model labels; None for a model that scores links."""
-    if not isinstance(model, HasClasses):
+    """What a model labels; None for a model that scores links.
+
+    A model that labels has `classes`, the names of the classes. With two of them, `logits` answers one number per
+    change: above 0, it is the second class. With more, it answers one score per class. [B, C] It may also have `about`,
+    what it labels ("event", the default, or "node": a query about a node has it at both ends), and a `threshold`, the
+    probability above which the second of two classes is predicted.
+    """
+    classes = getattr(model, "classes", None)
+    if classes is None:
         return None
-    about = model.about if isinstance(model, SaysSubject) else "event"
-    return LabelTask(tuple(model.classes), about, model.threshold if isinstance(model, OffersThreshold) else None)
+    return LabelTask(tuple(classes), getattr(model, "about", "event"), getattr(model, "threshold", None))
 
 
 def subject_of(model: Model) -> str:

@@ -16,7 +16,6 @@ from cody.graph import FloatArray, IntArray, Query, TemporalGraph, is_in, sorted
 from cody.models.contract import (
     AttentionLayer,
     Change,
-    CorrectsScores,
     Margin,
     Model,
     OffersReferenceOfLinks,
@@ -27,6 +26,7 @@ from cody.models.contract import (
     attended_by,
     attention_of,
     checked_logits,
+    corrected_scores_of,
     gives_logits,
     has_reference,
     identity_of,
@@ -206,8 +206,8 @@ class DecidedSession:
     @property
     def corrections(self) -> Mapping[Change, float]:
         """Margins that were answered before the session found that it must not approximate."""
-        corrected = self.scored.corrected_scores if isinstance(self.scored, CorrectsScores) else {}
-        return {change: float(self.margin(scores[None])[0]) for change, scores in corrected.items()}
+        corrected = corrected_scores_of(self.scored).items()
+        return {change: float(self.margin(scores[None])[0]) for change, scores in corrected}
 
 
 @dataclass(frozen=True, slots=True)

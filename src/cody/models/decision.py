@@ -181,8 +181,7 @@ class Above(Decision):
         return logit_of(self.threshold)
 
     def margin(self, scores: FloatArray) -> FloatArray:
-        margin: FloatArray = scores[:, 0] - self.line
-        return margin
+        return scores[:, 0] - self.line
 
     def outcome(self, margin: float) -> str:
         return self.positive if margin > 0 else self.negative
@@ -239,8 +238,7 @@ class Between(Decision):
     headings: ClassVar[tuple[str, str]] = ("margin", "value")
 
     def margin(self, scores: FloatArray) -> FloatArray:
-        margin: FloatArray = np.minimum(scores[:, 0] - self.low, self.high - scores[:, 0])
-        return margin
+        return np.minimum(scores[:, 0] - self.low, self.high - scores[:, 0])
 
     def standing(self, scores: FloatArray, names: Sequence[str]) -> Standing:
         return Standing(value=round(float(scores[0]), 5))
@@ -306,8 +304,7 @@ class InTop(Decision):
     headings: ClassVar[tuple[str, str]] = ("lead", "rank")
 
     def margin(self, scores: FloatArray) -> FloatArray:
-        margin: FloatArray = scores[:, 0] - kth_best(scores[:, 1:], self.k)
-        return margin
+        return scores[:, 0] - kth_best(scores[:, 1:], self.k)
 
     def rivals(self, graph: TemporalGraph, query: Query) -> IntArray:
         if self.among is None:
@@ -415,8 +412,7 @@ class RatherThan(Decision):
     headings: ClassVar[tuple[str, str]] = ("lead", "scores")
 
     def margin(self, scores: FloatArray) -> FloatArray:
-        margin: FloatArray = scores[:, 0] - scores[:, 1]
-        return margin
+        return scores[:, 0] - scores[:, 1]
 
     def rivals(self, graph: TemporalGraph, query: Query) -> IntArray:
         rival = _rival(graph, query, self.other)
@@ -430,16 +426,20 @@ class RatherThan(Decision):
     def standing(self, scores: FloatArray, names: Sequence[str]) -> Standing:
         return ranking(scores, names, 2)
 
+    def ranked(self, margin: float) -> tuple[str, str]:
+        """Both nodes, the one that is ranked above the other first."""
+        name, other = sanitize(self.name, 24), sanitize(self.other, 24)
+        return (name, other) if margin > 0 else (other, name)
+
     def would(self, margin: float, thing: str) -> tuple[str, str]:
-        first, second = (self.name, self.other) if margin > 0 else (self.other, self.name)
-        return sanitize(first, 24), f"be ranked above {sanitize(second, 24)}"
+        first, second = self.ranked(margin)
+        return first, f"be ranked above {second}"
 
     def outcome(self, margin: float) -> str:
-        first, second = (self.name, self.other) if margin > 0 else (self.other, self.name)
-        return f"{sanitize(first, 24)} rather than {sanitize(second, 24)}"
+        return " rather than ".join(self.ranked(margin))
 
     def cell(self, margin: float) -> str:
-        return sanitize(self.name if margin > 0 else self.other, 24)
+        return self.ranked(margin)[0]
 
     def claim(self) -> str:
         return f"ranked above {sanitize(self.other, 24)}"
@@ -447,19 +447,15 @@ class RatherThan(Decision):
     def stated(self, state: State, subject: Subject) -> str:
         own, _, other = self.figure(state).partition(AND)
         preferred_first = (own, other) if _known(state) > 0 else (other, own)
-        return f"{self._preference(state)} for {sanitize(subject.src, 24)} (scores {AND.join(preferred_first)})"
+        preferred = " to ".join(self.ranked(_known(state)))
+        return f"prefers {preferred} for {sanitize(subject.src, 24)} (scores {AND.join(preferred_first)})"
 
     def effect(self, first: State, last: State) -> str:
-        both = AND.join(sanitize(name, 24) for name in (self.name, self.other))
-        return f"the scores of {both} change from {self.figure(first)} to {self.figure(last)}"
+        return f"the scores of {AND.join(self.ranked(1.0))} change from {self.figure(first)} to {self.figure(last)}"
 
     def moved(self, first: State, last: State) -> str:
         stands = still(_known(first), _known(last))
-        return f"{self.effect(first, last)}: the model {stands}{self._preference(last)}"
-
-    def _preference(self, state: State) -> str:
-        names = (self.name, self.other) if _known(state) > 0 else (self.other, self.name)
-        return "prefers {} to {}".format(*(sanitize(name, 24) for name in names))
+        return f"{self.effect(first, last)}: the model {stands}prefers {' to '.join(self.ranked(_known(last)))}"
 
     def figure(self, state: State) -> str:
         """The two probabilities: of the destination, and of the other one."""
@@ -480,8 +476,7 @@ class Labelled(Decision):
 
     def margin(self, scores: FloatArray) -> FloatArray:
         place = self.classes.index(self.label)
-        margin: FloatArray = scores[:, place] - np.delete(scores, place, axis=1).max(axis=1)
-        return margin
+        return scores[:, place] - np.delete(scores, place, axis=1).max(axis=1)
 
     def standing(self, scores: FloatArray, names: Sequence[str]) -> Standing:
         order = np.argsort(-scores, kind="stable").tolist()

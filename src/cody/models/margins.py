@@ -93,5 +93,4 @@ def kth_best(scores: FloatArray, k: int) -> FloatArray:
     """The k-th largest score of each row; −∞ where a row has fewer. [B, m] → [B]"""
     if scores.shape[1] < k:
         return np.full(len(scores), -np.inf)
-    best: FloatArray = np.partition(scores, -k, axis=1)[:, -k]
-    return best
+    return np.partition(scores, -k, axis=1)[:, -k]

@@ -19,6 +19,7 @@ from cody.models.heuristics import NO, YES, KnownPast, RuleModel
 
 DISTRACTION = 0.3  # of a logit of 1: how much of it other events can move at most
 MINUTE, HOUR, DAY = 60.0, 3_600.0, 86_400.0
+PERSON, HOST = 0, 2  # columns of the node features
 
 Holds = Callable[[KnownPast], bool]
 Maker = Callable[..., RuleModel]
@@ -60,27 +61,16 @@ def _oracle(name: str) -> Callable[[Holds], Maker]:
     return maker_of
 
 
-def _is_kind(past: KnownPast, nodes: IntArray, kind: int) -> IntArray:
-    assert past.graph.node_features is not None
-    return np.asarray(past.graph.node_features[nodes, kind] > 0)
-
-
 def _ago(past: KnownPast, rows: IntArray, window: float) -> IntArray:
     """Those of the rows that lie at most so long before the link."""
     return rows[past.query.time - past.graph.time[rows] <= window]
 
 
-def _into_src(past: KnownPast, window: float, kind: int) -> IntArray:
-    """Events that came to the source, from nodes of a kind."""
-    rows = _ago(past, past.of_src, window)
-    fits = (past.graph.dst[rows] == past.query.src) & _is_kind(past, past.graph.src[rows], kind)
-    return np.asarray(rows[fits])
-
-
-def _into_dst(past: KnownPast, window: float) -> IntArray:
-    """Events that came to the destination, from persons."""
-    rows = _ago(past, past.of_dst, window)
-    fits = (past.graph.dst[rows] == past.query.dst) & _is_kind(past, past.graph.src[rows], 0)
+def _into(past: KnownPast, node: int, window: float, kind: int = PERSON) -> IntArray:
+    """Events that came to the source or to the destination, from nodes of a kind."""
+    assert past.graph.node_features is not None
+    rows = _ago(past, past.of_src if node == past.query.src else past.of_dst, window)
+    fits = (past.graph.dst[rows] == node) & (past.graph.node_features[past.graph.src[rows], kind] > 0)
     return np.asarray(rows[fits])
 
 
@@ -117,7 +107,7 @@ def contagion(past: KnownPast) -> bool:
     for row in _ago(past, past.of_dst, 6 * HOUR).tolist():
         if past.graph.dst[row] == past.query.dst:
             first.setdefault(int(past.graph.src[row]), row)
-    calls = _into_src(past, 6 * HOUR, 0).tolist()
+    calls = _into(past, past.query.src, 6 * HOUR).tolist()
     return any(first.get(int(past.graph.src[row]), row) < row for row in calls)
 
 
@@ -130,32 +120,32 @@ def burst(past: KnownPast) -> bool:
 @_oracle("popularity")
 def popularity(past: KnownPast) -> bool:
     """At least three different persons came to the destination within the last hour."""
-    return len(np.unique(past.graph.src[_into_dst(past, HOUR)])) >= 3
+    return len(np.unique(past.graph.src[_into(past, past.query.dst, HOUR)])) >= 3
 
 
 @_oracle("redundant")
 def redundant(past: KnownPast) -> bool:
     """Anybody called the source within half an hour."""
-    return len(_into_src(past, HOUR / 2, 0)) > 0
+    return len(_into(past, past.query.src, HOUR / 2)) > 0
 
 
 @_oracle("joint")
 def joint(past: KnownPast) -> bool:
     """Somebody called the source within the last hour, and the host invited it."""
-    return len(_into_src(past, HOUR, 0)) > 0 and len(_into_src(past, HOUR, 2)) > 0
+    return all(len(_into(past, past.query.src, HOUR, kind)) > 0 for kind in (PERSON, HOST))
 
 
 @_oracle("masked")
 def masked(past: KnownPast) -> bool:
     """The destination was the last one to call the source, within the last hour."""
-    calls = _into_src(past, HOUR, 0)
+    calls = _into(past, past.query.src, HOUR)
     return len(calls) > 0 and bool(past.graph.src[calls[-1]] == past.query.dst)
 
 
 @_oracle("confounded")
 def confounded(past: KnownPast) -> bool:
     """The host invited the source within the last hour."""
-    return len(_into_src(past, HOUR, 2)) > 0
+    return len(_into(past, past.query.src, HOUR, HOST)) > 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +24,7 @@ from cody.models.predictions import (
     PredictionCounts,
     PredictionList,
     Watch,
+    beginning,
     links_to_score,
     rows_and_queries,
     score_in_parts,
@@ -69,8 +69,7 @@ class Predictions(PredictionList[Prediction]):
     @property
     def counts(self) -> PredictionCounts:
         """Counts of hits, misses, false alarms and right rejections, among links with a known outcome."""
-        kinds = Counter((each.happened, each.predicted) for each in self)
-        return PredictionCounts(kinds[True, True], kinds[True, False], kinds[False, True], kinds[False, False])
+        return PredictionCounts.of((each.happened, each.predicted) for each in self)
 
     def _outcomes(self) -> Iterator[str]:
         """Recall of the links that happened; false alarms and precision where some did not."""
@@ -234,8 +233,7 @@ def rows_of_links(graph: TemporalGraph, links: TemporalGraph) -> list[int | Quer
 def _together(graph: TemporalGraph, one: int, other: int) -> IntArray:
     """The rows of events between two nodes, in either direction."""
     rows = graph.history(one, graph.num_events)
-    between: IntArray = rows[graph.other_end(rows, one) == other]
-    return between
+    return rows[graph.other_end(rows, one) == other]
 
 
 def _scored(
@@ -257,8 +255,8 @@ def _scored(
         happened = None if forecast else event is not None or _happened(graph, query)
         predicted = logit > line
         right = None if happened is None else predicted == happened
-        ends = graph.name(query.src), graph.name(query.dst)
-        rows.append(Prediction(event, *ends, query.time, logit, probability(logit), predicted, happened, right))
+        start = beginning(graph, event, query)
+        rows.append(Prediction(*start, logit, probability(logit), predicted, happened, right))
     return Predictions(graph, queries, tuple(rows))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +16,7 @@ from cody.models.decided import decision_of, named_decision
 from cody.models.deciding import ByLabel
 from cody.models.decision import Decision, Labelled, RatherThan, State
 from cody.models.predict_labels import label_query
-from cody.models.predictions import PredictionCounts, PredictionList, Watch, rows_and_queries, score_in_parts
+from cody.models.predictions import PredictionCounts, PredictionList, Watch, beginning, rows_and_queries, score_in_parts
 
 
 class Compared(NamedTuple):
@@ -58,9 +57,7 @@ class DecidedPrediction(NamedTuple):
     predicted: str  # what is decided
     positive: bool
     label: str | None  # as the log has it; None: unknown, or no labels are predicted
-    right: (
-        bool | None
-    )  # a label that is that of the log; a destination that was chosen and is ranked above; None: unknown
+    right: bool | None  # a label as in the log; a destination that was chosen and is ranked above; None: unknown
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -78,8 +75,7 @@ class DecidedPredictions(PredictionList[DecidedPrediction]):
         """Of a label: hits, misses, false alarms and right rejections, among known labels."""
         assert isinstance(self.decision, Labelled)
         label = self.decision.label
-        kinds = Counter((each.label == label, each.positive) for each in self if each.label is not None)
-        return PredictionCounts(kinds[True, True], kinds[True, False], kinds[False, True], kinds[False, False])
+        return PredictionCounts.of((each.label == label, each.positive) for each in self if each.label is not None)
 
     def _outcomes(self) -> Iterator[str]:
         positive = sum(each.positive for each in self)
@@ -122,23 +118,13 @@ def predict_decided(
     compared = [queries[place] for place in kept]
     decide = partial(_decide, model, graph, decision)
     for place, (known, state) in zip(kept, score_in_parts(compared, decide, watch), strict=True):
-        event, query = events[place], queries[place]
-        ends = graph.name(query.src), graph.name(query.dst if event is None else int(graph.dst[event]))
+        event = events[place]
         assert state.margin is not None
         margin, positive = state.margin, state.margin > 0
         label = None if task is None or event is None else graph.label_of(event)
-        row = DecidedPrediction(
-            event,
-            *ends,
-            query.time,
-            margin,
-            figure=known.figure(state),
-            predicted=known.cell(margin),
-            positive=positive,
-            label=label,
-            right=_is_right(known, event, positive, label),
-        )
-        rows.append(row)
+        right = _is_right(known, event, positive, label)
+        start = beginning(graph, event, queries[place])
+        rows.append(DecidedPrediction(*start, margin, known.figure(state), known.cell(margin), positive, label, right))
     general = decision_of(model, compared[0], decision)
     return DecidedPredictions(graph, tuple(compared), tuple(rows), general, subject_of(model), len(queries) - len(kept))
 

@@ -11,13 +11,14 @@ import numpy as np
 
 from cody.errors import CallError
 from cody.graph import FloatArray, Query, TemporalGraph
-from cody.models.contract import Change, Model, OffersLinks, check_is_model, label_task, logits_of_links
+from cody.models.contract import Model, check_is_model, label_task, scores_of_links
 from cody.models.labels import LabelTask, about_node
 from cody.models.margins import probability
 from cody.models.predictions import (
     PredictionCounts,
     PredictionList,
     Watch,
+    beginning,
     links_to_score,
     rows_and_queries,
     score_in_parts,
@@ -56,8 +57,8 @@ class LabelPredictions(PredictionList[LabelPrediction]):
 
     def counts_of(self, name: str) -> PredictionCounts:
         """Hits, misses, false alarms and right rejections of a class, among known labels."""
-        kinds = Counter((each.label == name, each.predicted == name) for each in self if each.label is not None)
-        return PredictionCounts(kinds[True, True], kinds[True, False], kinds[False, True], kinds[False, False])
+        known = (each for each in self if each.label is not None)
+        return PredictionCounts.of((each.label == name, each.predicted == name) for each in known)
 
     def _outcomes(self) -> Iterator[str]:
         """Precision and recall where the labels are known."""
@@ -117,9 +118,8 @@ def predict_labels(
     for event, query, score in zip(places, queries, scores, strict=True):
         predicted, share = _decided(task, score, line)
         label = None if event is None else graph.label_of(event)
-        ends = graph.name(query.src), graph.name(query.dst if event is None else int(graph.dst[event]))
         right = None if label is None else predicted == label
-        rows.append(LabelPrediction(event, *ends, query.time, share, predicted, label, right))
+        rows.append(LabelPrediction(*beginning(graph, event, query), share, predicted, label, right))
     return LabelPredictions(graph, queries, tuple(rows), task, line)
 
 
@@ -149,15 +149,9 @@ def _decided(task: LabelTask, score: Any, threshold: float) -> tuple[str, float]
     return task.classes[best], float(1 / np.exp(score - score[best]).sum())
 
 
-def _class_scores(model: Model, queries: Sequence[Query], outputs: int) -> FloatArray | list[float]:
+def _class_scores(model: Model, queries: Sequence[Query], outputs: int) -> FloatArray:
     """[n], or [n, C] for more than two classes"""
-    if outputs == 1:
-        return logits_of_links(model, queries)
-    unchanged: list[Change] = [frozenset()]
-    if isinstance(model, OffersLinks):
-        found = np.asarray(model.logits_of_links(queries), dtype=np.float64)
-    else:
-        found = np.array([model.logits(query, unchanged)[0] for query in queries], dtype=np.float64)
-    if found.shape != (len(queries), outputs) or not np.isfinite(found).all():
-        raise CallError(f"the model must answer {outputs} finite scores, one for each class, not shape {found.shape}")
-    return found
+    scores = scores_of_links(model, queries)
+    if scores.shape[1] != outputs:
+        raise CallError(f"the model must answer {outputs} finite scores, one for each class, not shape {scores.shape}")
+    return scores[:, 0] if outputs == 1 else scores

@@ -14,7 +14,7 @@ from cody.models.contract import Model, check_is_model, label_task, logits_of_li
 from cody.models.deciding import in_top
 from cody.models.decision import InTop
 from cody.models.margins import probability
-from cody.models.predictions import PredictionList, Watch, links_to_score, rows_and_queries
+from cody.models.predictions import PredictionList, Watch, beginning, links_to_score, rows_and_queries
 from cody.utils.signatures import readable_help
 from cody.utils.words import count
 
@@ -116,7 +116,5 @@ def _ranked(model: Model, graph: TemporalGraph, query: Query, event: int | None,
     rivals = top.rivals(graph, query).tolist()
     scores = np.array(logits_of_links(model, [query, *(query._replace(dst=rival) for rival in rivals)]))
     rank = 1 + int((scores[1:] >= scores[0]).sum())
-    ends = graph.name(query.src), graph.name(query.dst)
-    score = probability(float(scores[0]))
-    ties = int((scores[1:] == scores[0]).sum())
-    return RankPrediction(event, *ends, query.time, score, rank, len(scores), rank <= top.k, ties)
+    score, ties = probability(float(scores[0])), int((scores[1:] == scores[0]).sum())
+    return RankPrediction(*beginning(graph, event, query), score, rank, len(scores), rank <= top.k, ties)

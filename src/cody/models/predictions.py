@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
@@ -109,6 +110,12 @@ class PredictionCounts(NamedTuple):
     false_alarms: int  # did not happen, but predicted
     rejected: int  # neither
 
+    @classmethod
+    def of(cls, links: Iterable[tuple[bool | None, bool]]) -> PredictionCounts:
+        """Counts of links, each given by whether it happened and whether it was predicted; None: not known."""
+        kinds = Counter(links)
+        return cls(kinds[True, True], kinds[True, False], kinds[False, True], kinds[False, False])
+
     @property
     def happened(self) -> int:
         return self.hits + self.missed
@@ -175,6 +182,18 @@ def rows_and_queries(
     return rows, queries
 
 
+def beginning(graph: TemporalGraph, event: int | None, query: Query) -> tuple[int | None, str, str, float]:
+    """What every prediction begins with: the row of the event, if it happened, its nodes by their names, and the time.
+
+    Args:
+        graph: The log of events.
+        event: The row of the event.
+        query: The query about it; about a node, it has that node at both ends.
+    """
+    dst = query.dst if event is None else int(graph.dst[event])
+    return event, graph.name(query.src), graph.name(dst), query.time
+
+
 def score_in_parts(
     queries: Sequence[Query], score: Callable[[Sequence[Query]], Iterable[Any]], watch: Watch | None
 ) -> list[Any]:
@@ -208,5 +227,4 @@ def of_node(graph: TemporalGraph, rows: IntArray, node: Any) -> IntArray:
         node: The node, by its name.
     """
     one = graph.node(node)
-    touching: IntArray = rows[(graph.src[rows] == one) | (graph.dst[rows] == one)]
-    return touching
+    return rows[(graph.src[rows] == one) | (graph.dst[rows] == one)]

@@ -105,8 +105,7 @@ def _two_sessions(trial: Trial, query: Query, changes: list[Change]) -> Iterable
 
 def _open(trial: Trial, query: Query, *, rows: bool = False) -> Session:
     near = candidates(trial.graph, query)[::2].tolist() if rows else []  # others will be evaluated too
-    session: Session = _offered(trial, f"session({query}, {len(near)} rows)", lambda model: model.session(query, near))
-    return session
+    return _offered(trial, f"session({query}, {len(near)} rows)", lambda model: model.session(query, near))
 
 
 @_offer(

@@ -61,8 +61,7 @@ class TwoAnswers(NamedTuple):
     def differing(self, tolerance: float) -> list[int]:
         """The positions of the answers that are not equal."""
         unequal = ~(np.abs(self.one - self.other) <= tolerance)
-        places: list[int] = np.flatnonzero(unequal.reshape(len(unequal), -1).any(axis=1)).tolist()
-        return places
+        return np.flatnonzero(unequal.reshape(len(unequal), -1).any(axis=1)).tolist()
 
     def described(self, place: int) -> str:
         """The two answers at a position, in words."""
