@@ -426,7 +426,7 @@ def test_a_backbone_that_looks_at_the_rest_of_a_batch_is_asked_link_by_link_with
 
 
 def test_a_long_wait_is_announced_with_an_estimate(monkeypatch):
-    monkeypatch.setattr(dyglib, "LONG", 0.0)
+    monkeypatch.setattr(dyglib_trials, "LONG", 0.0)
     graph = some_graph()
     with pytest.warns(SlowModelWarning, match=r"300 evaluations may take \d.* (s|min|hours)"):
         dyglib.wrap(WithMemory(graph), Merge(), data=graph, batch=7, splits=(), num_neighbors=4)

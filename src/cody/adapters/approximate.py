@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cody.adapters.history import HistoryModel
+from cody.adapters.history import HistoryModel, HistorySession
 from cody.adapters.past import Past
 from cody.adapters.snapshots import Snapshots
 from cody.errors import CallError
-from cody.graph import Difference, FloatArray, IntArray, Query, TemporalGraph
-from cody.models.contract import Change, check_changes
+from cody.graph import FloatArray, IntArray, Query, TemporalGraph
 from cody.utils.deadline import check_deadline
 
 
@@ -36,31 +35,21 @@ class ApproximateModel(HistoryModel):
         return EstimatingSession(self, self.as_fed(query), rows)
 
 
-class EstimatingSession:
+class EstimatingSession(HistorySession):
     """Evaluates changes of one query, fed with a part of the history since the oldest candidate."""
 
     def __init__(self, model: ApproximateModel, query: Query, rows: Sequence[int]) -> None:
-        self.model, self.query = model, query
+        super().__init__(model, [query])
         places = model.graph.next_real(np.array(sorted(rows), dtype=np.int64)).tolist()
         self.oldest = model.grid.line(min([query.before, *places]))
         self.fed = _near(model.graph, query, rows, self.oldest)
         self.kept = Snapshots(model.snapshots.most)
 
-    def logits(self, changes: Sequence[Change]) -> FloatArray:
-        """An estimate for each change, [B]; with more than two classes, of the score of each. [B, C]"""
-        graph = self.model.graph
-        outcomes = [graph.difference(change, self.query) for change in check_changes(graph, changes)]
-        with self.model.borrowed():
-            scores = np.array([self._scores(outcome) for outcome in outcomes])
-        outputs = self.model.steps.outputs
-        return scores.reshape(len(outcomes)) if outputs == 1 else scores.reshape(len(outcomes), outputs)
-
-    def _scores(self, outcome: Difference) -> FloatArray:
+    def _scores(self, past: Past) -> FloatArray:
         check_deadline()
-        model, past = self.model, Past(self.model.graph, self.query, outcome)
-        line = self._go_to(max(self.oldest, model.line_before(self.query, outcome)))
-        model.feed(past, line, [self.query], needed=None, fed=self.fed)
-        return model.score(past, [self.query])
+        line = self._go_to(max(self.oldest, self.model.line_before(self.query, past.outcome)))
+        self.model.feed(past, line, self.links, needed=None, fed=self.fed)
+        return self.model.score(past, self.links)
 
     def _go_to(self, line: int) -> int:
         """Bring the model to a line of the grid, with none of the fed rows changed."""
@@ -71,8 +60,7 @@ class EstimatingSession:
         else:
             self.model.begin(saved)
         if begin < line:
-            nothing = Past(self.model.graph, Query(0, 0, np.inf, line), Difference(frozenset(), ()))
-            self.model.feed(nothing, begin, [], needed=None, fed=self.fed)
+            self.model.feed(Past.whole(self.model.graph, line), begin, [], needed=None, fed=self.fed)
             self.model.keep(self.kept, line)
         return line
 

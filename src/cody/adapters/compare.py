@@ -62,9 +62,8 @@ class ScoreComparison:
     rows: tuple[int, ...]
     given: FloatArray  # [n] your scores, as logits
     ours: FloatArray  # [n]
-    causes: tuple[
-        tuple[str, ...] | None, ...
-    ]  # [n] the fewest causes that lead to your score; (): equal; None: unknown
+    # [n] the fewest causes that lead to your score; (): equal; None: unknown
+    causes: tuple[tuple[str, ...] | None, ...]
     effects: tuple[Effect, ...]  # of each cause that was tested
     tolerance: float
     remark: str = ""

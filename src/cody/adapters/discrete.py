@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,8 +37,7 @@ class GraphSnapshot(NamedTuple):
     @property
     def edge_index(self) -> IntArray:
         """Sources and destinations, as torch wants them: in 64 bits. [2, n]"""
-        ends: IntArray = np.stack([self.src, self.dst]).astype(np.int64)
-        return ends
+        return np.stack([self.src, self.dst]).astype(np.int64)
 
 
 class _Fed(NamedTuple):
@@ -139,24 +139,20 @@ def _first_period(times: FloatArray, every: Any, begin: Any) -> float:
     return first
 
 
+@dataclass(slots=True)
 class _Feeder:
     """Feeds snapshots to the functions of a user."""
 
-    def __init__(
-        self,
-        start: Callable[[], Any],
-        step: Callable[[Any, GraphSnapshot], Any],
-        score: Callable[[Any, Query], Any],
-        every: float,
-        first: float,
-    ) -> None:
-        self.start, self.step, self.score_of, self.every, self.first = start, step, score, every, first
-        self.fed = _Fed(None, 0, ())
+    start: Callable[[], Any]
+    step: Callable[[Any, GraphSnapshot], Any]
+    score_of: Callable[[Any, Query], Any]
+    every: float
+    first: float
+    fed: _Fed = _Fed(None, 0, ())  # noqa: RUF009  it is never changed in place
 
     def numbers(self, times: FloatArray) -> IntArray:
         """The period of each time."""
-        periods: IntArray = np.floor((times - self.first) / self.every).astype(np.int64)
-        return periods
+        return np.floor((times - self.first) / self.every).astype(np.int64)
 
     def begin(self) -> None:
         with _naming("start()"):

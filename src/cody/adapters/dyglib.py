@@ -30,7 +30,7 @@ with needed_by("cody.adapters.dyglib"):
     from torch import Tensor, nn
 
 from cody.adapters.dyglib_sampler import PastSampler, Probe, Sampler
-from cody.adapters.dyglib_trials import expected_seconds, keeps_state_without_embeddings, replays_rightly
+from cody.adapters.dyglib_trials import keeps_state_without_embeddings, replays_rightly, warn_if_long
 from cody.adapters.history import SNAPSHOT_BYTES, HistoryModel, from_steps
 from cody.adapters.modules import check_modules, copied, evaluating, unwrapped, warn_of_half_precision
 from cody.adapters.past import Events, Past
@@ -41,13 +41,11 @@ from cody.graph import FloatArray, IntArray, Query, TemporalGraph
 from cody.graph.grid import make_grid, usual_splits
 from cody.models.contract import HOPS, fingerprint
 from cody.models.labels import label_task_of
-from cody.utils.words import duration
 
 __all__ = ["DyglibSteps", "Past", "PastSampler", "wrap"]
 
 STATE = "memory_bank."  # in names of parameters that are not weights
 TABLES = ("neighbor_sampler", "node_raw_features", "edge_raw_features")  # large, and never changed
-LONG = 30.0  # seconds of an explanation that cause a warning
 
 
 def wrap(
@@ -117,14 +115,7 @@ def wrap(
         model = _without_memory(data, steps, given)
     else:
         model = _with_memory(data, steps, given, snapshot_bytes)
-    seconds = expected_seconds(model)
-    if seconds > LONG:
-        warnings.warn(
-            f"an explanation with 300 evaluations may take {duration(seconds)} with this {steps.name}; "
-            "evaluations=… and seconds=… limit it",
-            SlowModelWarning,
-            stacklevel=2,
-        )
+    warn_if_long(model, steps.name)
     return model
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,9 +12,11 @@ import torch
 from cody.adapters.history import HistoryModel
 from cody.adapters.past import Events, Past
 from cody.adapters.together import some_rows
-from cody.graph import Difference, IntArray, Query
+from cody.errors import SlowModelWarning
+from cody.graph import IntArray
 from cody.graph.neighbourhood import candidates
 from cody.models.contract import Change
+from cody.utils.words import duration
 
 if TYPE_CHECKING:
     from cody.adapters.dyglib import DyglibSteps
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-4  # of logits; rounding moves them by less
 TRIED = 3  # links, and batches
 SETS = 300  # of an explanation
+LONG = 30.0  # seconds of an explanation that cause a warning
 
 
 def keeps_state_without_embeddings(steps: DyglibSteps, model: HistoryModel) -> bool:
@@ -50,6 +54,18 @@ def replays_rightly(steps: DyglibSteps, model: HistoryModel) -> bool:
     return np.allclose(model.logits(query, changes), full, rtol=0, atol=TOLERANCE)
 
 
+def warn_if_long(model: HistoryModel, name: str) -> None:
+    """Warn of explanations that will take long. For functions that the user calls."""
+    seconds = expected_seconds(model)
+    if seconds > LONG:
+        warnings.warn(
+            f"an explanation with 300 evaluations may take {duration(seconds)} with this {name}; "
+            "evaluations=… and seconds=… limit it",
+            SlowModelWarning,
+            stacklevel=3,
+        )
+
+
 def expected_seconds(model: HistoryModel) -> float:
     """An estimate of the longest time of an explanation: half of the candidates' batches are replayed per set."""
     graph = model.graph
@@ -60,7 +76,7 @@ def expected_seconds(model: HistoryModel) -> float:
         state = _seconds_of_a_state(model)
         for row in some_rows(graph):
             query = graph.query(row)
-            past = Past(graph, query, Difference(frozenset(), ()))
+            past = Past(graph, query)
             once = _seconds_of_a_set(model, past)
             if model.steps.observe is not None and len(batch):
                 rows = candidates(graph, query, model.hops, 64)
@@ -80,7 +96,7 @@ def _seconds_of_a_state(model: HistoryModel) -> float:
     if start is None:
         return 0.0
     graph, grid = model.graph, model.grid
-    past = Past(graph, Query(0, 0, np.inf, graph.num_events), Difference(frozenset(), ()))
+    past = Past.whole(graph, graph.num_events)
     middle = grid.number(graph.num_events // 2)
     start()
     for number in range(max(0, middle - TRIED), middle):
@@ -103,7 +119,7 @@ def _seconds(action: Any) -> float:
 
 def _after_the_first_batches(steps: DyglibSteps, model: HistoryModel) -> Any:
     graph, grid = model.graph, model.grid
-    past = Past(graph, Query(0, 0, np.inf, graph.num_events), Difference(frozenset(), ()))
+    past = Past.whole(graph, graph.num_events)
     steps.start()
     for number in grid.batches(graph.num_events)[:TRIED]:
         steps.observe(Events(graph, grid.rows(number, graph.num_events), past))

@@ -30,7 +30,6 @@ CALLS = (
     *("score(query, past)", "start()", "observe(events)", "save()", "restore(saved)"),
     *("reads(query, past)", "score_many(query, pasts)", "score_links(links, past)", "attends(query, past)"),
 )  # of the functions of a model
-NOTHING_CHANGED = Difference(frozenset(), ())
 SNAPSHOT_BYTES = 512 * 2**20
 Needed = Callable[[list[IntArray], IntArray], list[IntArray]]  # batches, nodes that are read → events that can matter
 
@@ -158,19 +157,16 @@ class Feeding:
 
     def sees_before(self, graph: TemporalGraph, query: Query) -> int:
         """The first row that a query does not see."""
-        if self.sees_own_batch or self._is_last(graph, query):
-            return query.before
-        return self.grid.line(query.before)
+        return query.before if self.sees_own_batch else self._before_own_batch(graph, query)
 
     def fed_before(self, graph: TemporalGraph, query: Query) -> int:
         """The first row that the state does not include."""
-        if self.feeds_own_batch or self._is_last(graph, query):
-            return query.before
-        return self.grid.line(query.before)
+        return query.before if self.feeds_own_batch else self._before_own_batch(graph, query)
 
-    def _is_last(self, graph: TemporalGraph, query: Query) -> bool:
-        """Whether nothing happens after the past of a query, so that all of it was fed before it is scored."""
-        return query.before == graph.num_events or graph.is_ahead(query)
+    def _before_own_batch(self, graph: TemporalGraph, query: Query) -> int:
+        """Where nothing happens after the past of a query, all of it was fed before it is scored."""
+        is_last = query.before == graph.num_events or graph.is_ahead(query)
+        return query.before if is_last else self.grid.line(query.before)
 
 
 class HistoryModel:
@@ -217,7 +213,7 @@ class HistoryModel:
         if self.steps.attends is None or self.steps.start is not None:
             return None
         query = self.as_fed(query)
-        rows = self.steps.attends(query, Past(self.graph, query, NOTHING_CHANGED))
+        rows = self.steps.attends(query, Past(self.graph, query))
         return np.unique(np.asarray(rows, dtype=np.int64))
 
     def as_fed(self, query: Query) -> Query:
@@ -306,7 +302,7 @@ class HistoryModel:
         """Bring the model to a line of the grid with nothing changed, from the last saved state before it."""
         begin, saved = max(self.snapshots.last(line), near.last(line), key=lambda snapshot: snapshot[0])
         self.begin(saved)
-        unchanged = Past(self.graph, Query(0, 0, np.inf, line), NOTHING_CHANGED)
+        unchanged = Past.whole(self.graph, line)
         for number in range(self.grid.number(begin), self.grid.number(line)):
             first = self.grid.first(number)
             if self.snapshots.wants(number, first):

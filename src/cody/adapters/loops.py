@@ -19,7 +19,7 @@ from cody.adapters.history import HistoryModel
 from cody.adapters.past import Events, Past
 from cody.adapters.pyg import PygSteps, Subgraph
 from cody.errors import CallError
-from cody.graph import Difference, FloatArray, IntArray, Query, TemporalGraph
+from cody.graph import FloatArray, IntArray, Query, TemporalGraph
 
 
 @torch.no_grad()
@@ -136,7 +136,7 @@ class ExactNeighbours:
 
     def subgraph(self, query: Query) -> Subgraph:
         query = query._replace(before=self.before)
-        return self.steps.subgraph([query], [Past(self.graph, query, Difference(frozenset(), ()))])
+        return self.steps.subgraph([query], [Past(self.graph, query)])
 
 
 class LibraryNeighbours:

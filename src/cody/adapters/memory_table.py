@@ -6,74 +6,28 @@ A *slot* is a node in a batch in which it has events.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cody.adapters.past import Past, tied_with
-from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph
+from cody.adapters.past import tied_with
+from cody.graph import BoolArray, IntArray, TemporalGraph
 from cody.graph.grid import Grid
 from cody.utils.deadline import check_deadline
 
+if TYPE_CHECKING:
+    from cody.adapters.pyg import PygSteps
+
 NONE = -1  # no row, no slot, no batch
-
-
-class MemorySteps(Protocol):
-    """What is asked of the user's modules."""
-
-    first_counts: bool  # whether of a node's messages of the same time the first one counts, not the last
-
-    def times(self, graph: TemporalGraph) -> NDArray[Any]:
-        """The times of all rows, as the memory counts them. [rows]"""
-        ...
-
-    def remember(
-        self, graph: TemporalGraph, own: Tensor, other: Tensor, rows: IntArray, sources: int, elapsed: NDArray[Any]
-    ) -> Tensor:
-        """The next memory of nodes, from messages; they are the source of the first ones, else the target. → [n, d]"""
-        ...
-
-    def gru(self) -> dict[str, NDArray[Any]] | None:
-        """The weights of the GRU that writes the memory, as `engine.Weights` names them; None if there is none."""
-        ...
-
-    def encode(self, elapsed: NDArray[Any]) -> NDArray[Any]:
-        """Durations as the memory encodes them. [n] → [n, T]"""
-        ...
-
-    def raw_messages(self, graph: TemporalGraph, rows: IntArray) -> NDArray[Any]:
-        """What the memory is fed of events, besides their nodes and times. [n] → [n, F]"""
-        ...
-
-    def tensor(self, numbers: FloatArray) -> Tensor:
-        """Numbers as the modules take them."""
-        ...
-
-    def reachable(self, links: Sequence[Query], graph: TemporalGraph, rows: Sequence[int]) -> IntArray:
-        """The nodes whose state may be read if some of these rows are changed."""
-        ...
-
-    def subgraph(self, links: Sequence[Query], pasts: Sequence[Past]) -> Any:
-        """What the model reads: `nodes`, and `of`, the past that each of them belongs to, by its place. [n] both"""
-        ...
-
-    def answers(self, subgraph: Any, graph: TemporalGraph, z: Tensor, last_update: Tensor) -> FloatArray:
-        """The logit of each link in each past, from the memory of the nodes and when it was last updated."""
-        ...
-
-    def state(self, graph: TemporalGraph, memory: Tensor, updated: NDArray[Any], last: IntArray) -> Any:
-        """A state as the plain form of the model saves it: of all nodes, with the last row of either side."""
-        ...
 
 
 class MemoryLog:
     """The events, perhaps with imagined ones, as the memory of a model sees them."""
 
-    def __init__(self, steps: MemorySteps, graph: TemporalGraph, grid: Grid) -> None:
+    def __init__(self, steps: PygSteps, graph: TemporalGraph, grid: Grid) -> None:
         self.steps, self.graph, self.grid = steps, graph, grid
         self.times = steps.times(graph)  # [rows]
         self.first_counts = steps.first_counts
@@ -123,8 +77,19 @@ class MemoryLog:
             found.append(rows)
         return found[::-1]
 
-    def remember(self, own: Tensor, other: Tensor, rows: IntArray, sources: int, elapsed: NDArray[Any]) -> Tensor:
-        return self.steps.remember(self.graph, own, other, rows, sources, elapsed)
+
+class NodeStates(NamedTuple):
+    """What is known of each node at some moment."""
+
+    memory: Tensor  # [N, d]
+    updated: NDArray[Any]  # [N] when the memory was last updated
+    last: IntArray  # [2, N] the node's last row as source, and as target
+
+    @classmethod
+    def empty(cls, log: MemoryLog, like: Tensor) -> NodeStates:
+        """Before the first event."""
+        last = np.full((2, len(like)), NONE)
+        return cls(torch.zeros_like(like), np.zeros(len(like), dtype=log.times.dtype), last)
 
 
 class StateTable:
@@ -138,14 +103,13 @@ class StateTable:
         self.memory = like.new_zeros((len(self.keys), like.shape[1]))  # [S, d]
         self.updated = np.zeros(len(self.keys), dtype=log.times.dtype)  # [S]
         self.last = np.full((2, len(self.keys)), NONE)  # [2, S] the node's last row as source, and as target
-        memory, updated = torch.zeros_like(like), np.zeros(len(like), dtype=log.times.dtype)
-        last = np.full((2, len(like)), NONE)
+        state = NodeStates.empty(log, like)
         for batch in self.grid.batches(graph.num_events):
             check_deadline()
-            nodes, written = _next(log, self.grid.rows(batch, graph.num_events), memory, updated, last)
+            nodes, written = _next(log, self.grid.rows(batch, graph.num_events), state)
             slots = np.searchsorted(self.keys, nodes * self.batches + batch)
             self.memory[torch.as_tensor(slots)] = written
-            self.updated[slots], self.last[:, slots] = updated[nodes], last[:, nodes]
+            self.updated[slots], self.last[:, slots] = state.updated[nodes], state.last[:, nodes]
 
     def before(self, nodes: IntArray, batch: int | IntArray) -> IntArray:
         """The last slot of each node before a batch, or each before its own; NONE if there is none. [n] → [n]"""
@@ -160,36 +124,34 @@ class StateTable:
         memory[torch.as_tensor(slots == NONE)] = 0
         return memory
 
-    def at(self, line: int, like: Tensor) -> tuple[Tensor, NDArray[Any], IntArray]:
-        """Memory, time of the last update, and last rows of all nodes at a line of the grid.
+    def at(self, line: int, log: MemoryLog, like: Tensor) -> NodeStates:
+        """The state of all nodes at a line of the grid.
 
         Rows that are older than the last one before the line are left out: every later message comes before theirs.
         """
         slots = self.before(np.arange(len(like)), self.grid.number(line))
         known = np.flatnonzero(slots != NONE)
-        memory, updated = torch.zeros_like(like), np.zeros(len(like), dtype=self.updated.dtype)
-        last = np.full((2, len(like)), NONE)
+        state = NodeStates.empty(log, like)
+        memory, updated, last = state
         memory[torch.as_tensor(known)] = self.memory[torch.as_tensor(slots[known])]
         updated[known], last[:, known] = self.updated[slots[known]], self.last[:, slots[known]]
         if len(known):
             last[:, updated < updated[known].max()] = NONE
-        return memory, updated, last
+        return state
 
 
 def memory_after(log: MemoryLog, stop: int, like: Tensor) -> Tensor:
     """The memory of all nodes once the rows before `stop` have happened. [N, d]"""
-    memory, updated = torch.zeros_like(like), np.zeros(len(like), dtype=log.times.dtype)
-    last = np.full((2, len(like)), NONE)
+    state = NodeStates.empty(log, like)
     for batch in log.grid.batches(stop):
-        _next(log, log.grid.rows(batch, stop), memory, updated, last)
-    return memory
+        _next(log, log.grid.rows(batch, stop), state)
+    return state.memory
 
 
-def _next(
-    log: MemoryLog, rows: IntArray, memory: Tensor, updated: NDArray[Any], last: IntArray
-) -> tuple[IntArray, Tensor]:
+def _next(log: MemoryLog, rows: IntArray, state: NodeStates) -> tuple[IntArray, Tensor]:
     """Let a batch happen; what is known of the nodes changes in place. The nodes, and their new memory."""
     graph, times = log.graph, log.times
+    memory, updated, last = state
     log.enter(last, rows)
     nodes = np.unique(np.concatenate([graph.src[rows], graph.dst[rows]])).astype(np.int64)
     chosen, target = log.counts(*last[:, nodes])
@@ -198,8 +160,7 @@ def _next(
     other = log.other_end(chosen, target)
     place = torch.as_tensor(nodes)
     elapsed = times[chosen] - updated[nodes]
-    written = log.remember(
-        memory[place], memory[torch.as_tensor(other)], chosen, int(np.count_nonzero(~target)), elapsed
-    )
+    sources = int(np.count_nonzero(~target))
+    written = log.steps.remember(graph, memory[place], memory[torch.as_tensor(other)], chosen, sources, elapsed)
     memory[place], updated[nodes] = written, times[chosen]
     return nodes, written

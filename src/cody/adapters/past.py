@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from cody.graph import Difference, FloatArray, IntArray, Query, TemporalGraph
 from cody.graph.grid import Grid
 
+NOTHING_CHANGED = Difference(frozenset(), ())
+
 
 @dataclass(frozen=True)
 class Events:
@@ -50,7 +52,12 @@ class Past:
 
     graph: TemporalGraph
     query: Query
-    outcome: Difference
+    outcome: Difference = NOTHING_CHANGED
+
+    @classmethod
+    def whole(cls, graph: TemporalGraph, before: int) -> Past:
+        """All events before a row, whatever link is scored."""
+        return cls(graph, Query(0, 0, np.inf, before))
 
     @cached_property
     def events(self) -> Events:
@@ -66,7 +73,7 @@ class Past:
         if not self.outcome.present:
             return real
         imagined = np.array(self.outcome.present, dtype=np.int64)
-        return _in_order(self.graph, np.concatenate([real, imagined[self.graph.next_real(imagined) >= first]]))
+        return self.graph.in_time_order(np.concatenate([real, imagined[self.graph.next_real(imagined) >= first]]))
 
     def of_link(self, link: Query) -> Past:
         """The same history, of another link of the same moment. What was found out about it is kept."""
@@ -83,7 +90,7 @@ class Past:
             rows = rows[~np.isin(rows, list(self.outcome.absent))]
         present = np.array(self.outcome.present, dtype=np.int64)
         present = present[(self.graph.src[present] == node) | (self.graph.dst[present] == node)]
-        return _in_order(self.graph, np.concatenate([rows, present])) if len(present) else rows
+        return self.graph.in_time_order(np.concatenate([rows, present])) if len(present) else rows
 
     def recent(self, nodes: IntArray, count: int) -> IntArray:
         """The `count` latest rows of each node, latest first, -1 where there are fewer. [n] → [n, count]
@@ -148,7 +155,3 @@ def tied_with(graph: TemporalGraph, times: NDArray[Any], grid: Grid, rows: IntAr
     imagined = np.arange(graph.num_events, graph.num_rows)
     same = (times[imagined] == times[rows[0]]) & (graph.next_real(imagined) < line)
     return np.concatenate([earlier, imagined[same]])
-
-
-def _in_order(graph: TemporalGraph, rows: IntArray) -> IntArray:
-    return graph.in_time_order(rows)

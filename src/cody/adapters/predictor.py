@@ -51,8 +51,7 @@ class LogitPredictor:
         fed = sigmoids.behind(answers) if self.probabilities else answers
         if fed is None:
             return to_logits(_as_array(answers))
-        logits: FloatArray = _as_array(fed).astype(np.float64)
-        return logits
+        return _as_array(fed).astype(np.float64)
 
     def warn(self) -> None:
         """Warn that the outputs were detected to be probabilities. For functions that the user calls."""

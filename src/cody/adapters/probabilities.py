@@ -43,13 +43,11 @@ class FromProbabilities:
 
     model: Model
 
+    gives_logits = True
+
     @property
     def identity(self) -> str:
         return f"{identity_of(self.model)}-logits"
-
-    @property
-    def gives_logits(self) -> bool:
-        return True
 
     @property
     def hops(self) -> int:

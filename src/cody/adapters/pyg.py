@@ -37,7 +37,7 @@ from cody.adapters.predictor import LogitPredictor
 from cody.adapters.pyg_ways import Frame, choose_way, updater
 from cody.adapters.sourced import SourcedModel
 from cody.errors import CallError, ModelError, SlowModelWarning
-from cody.graph import Difference, FloatArray, IntArray, Query, TemporalGraph
+from cody.graph import FloatArray, IntArray, Query, TemporalGraph
 from cody.graph.grid import make_grid, usual_splits
 from cody.models.contract import fingerprint
 from cody.models.labels import label_task_of
@@ -178,13 +178,13 @@ def twice(subgraph: Subgraph) -> Subgraph:
 
 
 class PygSteps:
-    """The functions of `from_steps`, on top of the user's modules."""
+    """The functions of `from_steps`, on top of the user's modules, and what a table of their memory needs."""
 
     def __init__(self, modules: Modules, node_features: Tensor | None, options: Options, outputs: int = 1) -> None:
         self.memory, self.gnn, self.link_predictor = modules
         self.node_features, self.options = node_features, options
         self.predict = LogitPredictor(self.link_predictor, "link_predictor(z_src, z_dst)", outputs=outputs)
-        self.first_counts = False
+        self.first_counts = False  # whether of a node's messages of the same time the first one counts, not the last
         some = next(iter([*self.gnn.parameters(), *self.link_predictor.parameters()]), torch.zeros(0))
         self.device, self.dtype = some.device, some.dtype
         self.time_dtype = torch.float64 if self.memory is None else self.memory.last_update.dtype
@@ -211,8 +211,7 @@ class PygSteps:
         return self.subgraph([query], [past]).nodes
 
     def score(self, query: Query, past: Past) -> FloatArray:
-        scores: FloatArray = self.score_links([query], past)[0]
-        return scores
+        return self.score_links([query], past)[0]
 
     @torch.no_grad()
     def score_links(self, links: Sequence[Query], past: Past) -> FloatArray:
@@ -288,10 +287,7 @@ class PygSteps:
         if self.memory is not None and self.node_features is not None:
             z = torch.cat([z, self.node_features.to(z)[self._long(subgraph.nodes)]], dim=-1)
         events = Events(graph, subgraph.rows)
-        embedded: Tensor = self.gnn(
-            z, last_update, self._long(subgraph.edges), self._times(events), self._messages(events)
-        )
-        return embedded
+        return self.gnn(z, last_update, self._long(subgraph.edges), self._times(events), self._messages(events))
 
     @torch.no_grad()
     def gives_logits(self, graph: TemporalGraph, probabilities: bool | None) -> bool:
@@ -299,13 +295,14 @@ class PygSteps:
         if not graph.num_events:
             return False
         query = graph.query(0)
-        subgraph = self.subgraph([query], [Past(graph, query, Difference(frozenset(), ()))])
+        subgraph = self.subgraph([query], [Past(graph, query)])
         embedded = self.embed(subgraph, graph, *self.state_of(query, subgraph))
         surely = self.predict.settle(probabilities, embedded)
         self.options = self.options._replace(probabilities=self.predict.probabilities)
         return surely
 
     def times(self, graph: TemporalGraph) -> NDArray[Any]:
+        """The times of all rows, as the memory counts them. [rows]"""
         return np.asarray(torch.tensor(graph.time - self.options.start).to(self.time_dtype))
 
     def remember(
@@ -331,8 +328,7 @@ class PygSteps:
             )
             if len(rows[some])
         ]
-        written: Tensor = updater(memory)(torch.cat(messages), own)
-        return written
+        return updater(memory)(torch.cat(messages), own)
 
     def _encoded(self, elapsed: NDArray[Any]) -> Tensor:
         distinct, places = np.unique(elapsed, return_inverse=True)  # the cosine of a large number takes time
@@ -341,18 +337,22 @@ class PygSteps:
 
     @torch.no_grad()
     def encode(self, elapsed: NDArray[Any]) -> NDArray[Any]:
+        """Durations as the memory encodes them. [n] → [n, T]"""
         return self._encoded(elapsed).cpu().numpy()
 
     def raw_messages(self, graph: TemporalGraph, rows: IntArray) -> NDArray[Any]:
+        """What the memory is fed of events, besides their nodes and times. [n] → [n, F]"""
         return self._messages(Events(graph, rows)).cpu().numpy()
 
     def gru(self) -> dict[str, NDArray[Any]] | None:
+        """The weights of the GRU that writes the memory, as `engine.Weights` names them; None if there is none."""
         weights = dict(updater(self.memory).named_parameters())
         if weights.keys() != GRU_WEIGHTS:
             return None
         return {f"memory.{name}": weight.detach().cpu().numpy() for name, weight in weights.items()}
 
     def tensor(self, numbers: FloatArray) -> Tensor:
+        """Numbers as the modules take them."""
         return torch.as_tensor(numbers, dtype=self.dtype, device=self.device)
 
     def reachable(self, links: Sequence[Query], graph: TemporalGraph, rows: Sequence[int]) -> IntArray:
@@ -463,8 +463,7 @@ class AtLeastTwoRows:
 
     def __call__(self, *rows: Tensor) -> Tensor:
         if len(rows[0]) != 1:
-            result: Tensor = self.function(*rows)
-            return result
+            return self.function(*rows)
         doubled: Tensor = self.function(*(torch.cat([row, row]) for row in rows))
         return doubled[:1]
 

@@ -56,8 +56,7 @@ class PygAttention(nn.Module):
 
     def forward(self, z: Tensor, last_update: Tensor, edge_index: Tensor, t: Tensor, msg: Tensor) -> Tensor:
         encoded = self.time_enc((last_update[edge_index[0]] - t).to(z.dtype))
-        embedded: Tensor = self.conv(z, edge_index, torch.cat([encoded, msg], dim=-1))
-        return embedded
+        return self.conv(z, edge_index, torch.cat([encoded, msg], dim=-1))
 
 
 class PygPerceptron(nn.Module):
@@ -69,8 +68,7 @@ class PygPerceptron(nn.Module):
         self.lin_final = nn.Linear(width, 1)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        logits: Tensor = self.lin_final((self.lin_src(source) + self.lin_dst(target)).relu())
-        return logits
+        return self.lin_final((self.lin_src(source) + self.lin_dst(target)).relu())
 
 
 def import_pyg(

@@ -53,6 +53,11 @@ class Frame(NamedTuple):
         return self.model(graph, score_many=self.steps.score_many)
 
     @property
+    def of_state(self) -> dict[str, Any]:
+        """The functions that feed the memory, save it and put it back."""
+        return {name: getattr(self.steps, name) for name in ("start", "observe", "save", "restore")}
+
+    @property
     def name(self) -> str:
         """What the memory is called in messages."""
         return type(self.steps.memory).__name__
@@ -68,16 +73,12 @@ def replaying_everything(frame: Frame, graph: TemporalGraph) -> HistoryModel:
 
 def replaying_from_states(frame: Frame, graph: TemporalGraph) -> HistoryModel:
     """Everything since the last saved state before the oldest change."""
-    steps = frame.steps
-    more = {"start": steps.start, "observe": steps.observe, "save": steps.save, "restore": steps.restore}
-    return frame.model(graph, **more)
+    return frame.model(graph, **frame.of_state)
 
 
 def replaying_what_reaches(frame: Frame, graph: TemporalGraph) -> HistoryModel:
     """The same, without events that cannot reach the nodes that are read."""
-    steps = frame.steps
-    more = {"start": steps.start, "observe": steps.observe, "save": steps.save, "restore": steps.restore}
-    return frame.model(graph, **more, reads=steps.reads)
+    return frame.model(graph, **frame.of_state, reads=frame.steps.reads)
 
 
 def event_sourced(frame: Frame, graph: TemporalGraph) -> SourcedModel:

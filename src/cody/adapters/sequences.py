@@ -62,8 +62,7 @@ def model_of_sequences(network: SequenceNetwork, graph: TemporalGraph) -> Model:
         time = np.full(len(ends), links[0].time)
         inputs = link_sequences(seen_on, ends, time, rows.reshape(len(ends), 2, -1), sizes)
         inputs = inputs._replace(edge=inputs.edge.double(), node=inputs.node.double(), seen=inputs.seen.double())
-        logits: FloatArray = network(inputs._replace(elapsed=inputs.elapsed.double())).numpy()
-        return logits
+        return network(inputs._replace(elapsed=inputs.elapsed.double())).numpy()
 
     arrays = [weight.numpy() for weight in network.state_dict().values()]
     return from_steps(

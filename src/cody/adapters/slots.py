@@ -116,8 +116,7 @@ class SlotLineage:
 
     def states_at_query(self, nodes: IntArray, known: IntArray, of: IntArray) -> IntArray:
         """The numbers of the states of nodes, each under one of the changes. [n], [states, B], [n] → [n]"""
-        found: IntArray = known[self.at_query[np.searchsorted(self.nodes, nodes)], of]
-        return found
+        return known[self.at_query[np.searchsorted(self.nodes, nodes)], of]
 
     def _rows(self, batch: int) -> tuple[IntArray, IntArray]:
         """The rows of a batch that the query may see; and earlier ones whose messages may count in it once more.

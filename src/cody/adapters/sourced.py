@@ -15,7 +15,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cody.adapters.history import HistoryModel, HistoryReference
-from cody.adapters.memory_table import NONE, MemoryLog, MemorySteps, StateTable
+from cody.adapters.memory_table import NONE, MemoryLog, StateTable
 from cody.adapters.slots import UNKNOWN, BatchSlots, OpenSlot, SlotLineage
 from cody.adapters.versioned import FollowedMemory, VersionWorkspace, gru_weights
 from cody.adapters.workspace import Workspace
@@ -33,6 +33,9 @@ from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph
 from cody.models.contract import Change, Margin, check_changes
 from cody.models.labels import add_labels
 from cody.utils.deadline import check_deadline
+
+if TYPE_CHECKING:
+    from cody.adapters.pyg import PygSteps
 
 SETS_AT_ONCE = 64
 LINKS_AT_ONCE = 4096  # in all sets together
@@ -119,8 +122,7 @@ class States:
 
     def _that_may_count(self, last: IntArray, updated: NDArray[Any]) -> IntArray:
         """Last rows, without those older than the last update: every later message comes before them. [n, 2]"""
-        may_count: IntArray = np.where(self.log.times[last] < updated[:, None], NONE, last)
-        return may_count
+        return np.where(self.log.times[last] < updated[:, None], NONE, last)
 
     def _reserve(self) -> None:
         """Make room for as many as there are."""
@@ -149,7 +151,8 @@ class States:
         own, other, row, target, _, place = messages.some(order)
         parents = self.memory[torch.as_tensor(own)], self.memory[torch.as_tensor(other)]
         elapsed = self.updated[numbers] - self.updated[own]
-        values = self.log.remember(*parents, row, len(row) - int(np.count_nonzero(target)), elapsed)
+        sources = len(row) - int(np.count_nonzero(target))
+        values = self.log.steps.remember(self.log.graph, *parents, row, sources, elapsed)
         self.memory[torch.as_tensor(numbers)] = values
         if usual[place[0]] != UNKNOWN:
             self._share(numbers, place, usual[place], values)
@@ -335,7 +338,7 @@ class SourcedSession(CheckedSession):
 class SourcedModel:
     """A model with event-sourced memory: equal to its plain form, the frame around the user's own modules."""
 
-    def __init__(self, plain: HistoryModel, steps: MemorySteps, like: Tensor) -> None:
+    def __init__(self, plain: HistoryModel, steps: PygSteps, like: Tensor) -> None:
         self.frame, self.steps, self.like = plain, steps, like
         self.graph, self.identity, self.hops, self.grid = plain.graph, plain.identity, plain.hops, plain.grid
         self.log = MemoryLog(steps, self.graph, self.grid)
@@ -408,7 +411,7 @@ class SourcedModel:
         line = self.frame.line_before(seen, self.graph.difference(change, seen))
         with self.frame.borrowed():
             if line and line not in self.frame.snapshots:
-                self.frame.snapshots.keep(line, self.steps.state(self.graph, *self.table.at(line, self.like)))
+                self.frame.snapshots.keep(line, self.steps.state(self.graph, *self.table.at(line, self.log, self.like)))
         return HistoryReference(self.frame, self.frame.snapshots.last_line(line), self.log.needed)
 
     def reference_of_links(self, links: Sequence[Query], change: Change, *, full: bool = False) -> HistoryReference:
@@ -427,6 +430,5 @@ class SourcedModel:
         return other
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            name: value for name, value in vars(self).items() if name != "followed"
-        }  # another process makes its own
+        """Another process makes its own `followed`."""
+        return {name: value for name, value in vars(self).items() if name != "followed"}

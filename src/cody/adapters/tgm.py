@@ -13,7 +13,6 @@ has to be fed for them. Other hooks are called as they are.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -30,23 +29,20 @@ with needed_by("cody.adapters.tgm"):
 
     from cody.adapters.tgm_hooks import HistoryView, LazyBatch, RecentNeighbours, whole
 
-from cody.adapters.dyglib_trials import expected_seconds
+from cody.adapters.dyglib_trials import warn_if_long
 from cody.adapters.history import SNAPSHOT_BYTES, HistoryModel, from_steps
 from cody.adapters.modules import check_modules, evaluating, half_precision, unwrapped, warn_of_half_precision
 from cody.adapters.past import Events, Past
 from cody.adapters.probabilities import to_logits
 from cody.adapters.state import copied_state
 from cody.adapters.together import ScoresTogether, answers_alone, as_table
-from cody.errors import CallError, ModelError, SlowModelWarning
+from cody.errors import CallError, ModelError
 from cody.graph import FloatArray, Query, TemporalGraph
 from cody.graph.grid import Grid, make_grid, usual_splits
 from cody.models.contract import HOPS, fingerprint
 from cody.models.labels import label_task_of
-from cody.utils.words import duration
 
 __all__ = ["TgmSteps", "wrap"]
-
-LONG = 30.0  # seconds of an explanation that cause a warning
 
 
 def wrap(
@@ -104,13 +100,7 @@ def wrap(
     elif steps.calls_only_ours and answers_alone(steps, graph):
         given |= {"score_many": steps.score_many, "score_links": steps.score_links}
     model = from_steps(graph, **given)
-    if (seconds := expected_seconds(model)) > LONG:
-        warnings.warn(
-            f"an explanation with 300 evaluations may take {duration(seconds)} with this model; "
-            "evaluations=… and seconds=… limit it",
-            SlowModelWarning,
-            stacklevel=2,
-        )
+    warn_if_long(model, "model")
     return model
 
 

@@ -17,6 +17,8 @@ from cody.errors import ModelError
 from cody.graph import FloatArray, IntArray, TemporalGraph
 from cody.graph.grid import Grid
 
+ADDED = ("seed_nids", "seed_times", "nbr_nids", "nbr_edge_time", "nbr_edge_x")  # to a batch, a part of each hop
+
 
 class LazyBatch(DGBatch):  # type: ignore[misc]
     """A batch whose hooks run when something is read that they produce."""
@@ -54,15 +56,11 @@ class RecentNeighbours:
             batch.seed_node_nbr_mask[name] = torch.arange(ends[place], ends[place + 1])
         seeds, times = torch.cat(nodes), torch.cat([getattr(batch, name) for _, name in self.seeds])
         of = np.concatenate([_past_of(len(each), len(pasts)) for each in nodes])
-        for name in ("seed_nids", "seed_times", "nbr_nids", "nbr_edge_time", "nbr_edge_x"):
+        for name in ADDED:
             setattr(batch, name, [])
         for number in self.num_nbrs:
             found = self.neighbours(pasts, of, seeds.numpy().astype(np.int64), times.numpy(), number)
-            for name, column in zip(
-                ("seed_nids", "seed_times", "nbr_nids", "nbr_edge_time", "nbr_edge_x"),
-                (seeds, times, *found),
-                strict=True,
-            ):
+            for name, column in zip(ADDED, (seeds, times, *found), strict=True):
                 getattr(batch, name).append(column)
             seeds, times, of = found[0].flatten(), found[1].flatten(), np.repeat(of, number)
 

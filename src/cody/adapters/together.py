@@ -25,8 +25,7 @@ class ScoresTogether:
         raise NotImplementedError
 
     def score(self, query: Query, past: Past) -> FloatArray:
-        scores: FloatArray = self.scores([query], [past])[0]
-        return scores
+        return self.scores([query], [past])[0]
 
     def score_many(self, query: Query, pasts: Sequence[Past]) -> FloatArray:
         """Many histories at once, for a model without memory."""

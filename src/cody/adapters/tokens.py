@@ -31,8 +31,7 @@ class Tokens(NamedTuple):
     @property
     def number(self) -> IntArray:
         """How many there are of each node. [n]"""
-        numbers: IntArray = (self.rows >= 0).sum(axis=1)
-        return numbers
+        return (self.rows >= 0).sum(axis=1)
 
 
 class Links(NamedTuple):

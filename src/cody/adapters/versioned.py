@@ -13,14 +13,14 @@ Where one of these does not hold, `sourced.py` follows slots, with the user's mo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cody.adapters.memory_table import NONE, MemoryLog, MemorySteps, StateTable
+from cody.adapters.memory_table import NONE, MemoryLog, StateTable
 from cody.adapters.workspace import Workspace
 from cody.engine.lineage import Lineage
 from cody.engine.masks import EditableEvents
@@ -33,6 +33,9 @@ from cody.graph import FloatArray, IntArray, Query, TemporalGraph, sorted_unique
 from cody.models.contract import Change
 from cody.models.sizes import Sizes
 
+if TYPE_CHECKING:
+    from cody.adapters.pyg import PygSteps
+
 CLOSE = 1e-5  # two computations of a memory, whose numbers are about 1
 TRIED = 64  # random messages
 
@@ -40,7 +43,7 @@ TRIED = 64  # random messages
 class GruWeights:
     """The weights of a memory that is a GRU, in some precision; see `engine.memory.MemoryWeights`."""
 
-    def __init__(self, steps: MemorySteps, arrays: dict[str, NDArray[Any]], dtype: Any) -> None:
+    def __init__(self, steps: PygSteps, arrays: dict[str, NDArray[Any]], dtype: Any) -> None:
         self.steps, self.dtype = steps, np.dtype(dtype)
         self.arrays = {name: array.astype(dtype) for name, array in arrays.items()}
         self.sizes = Sizes(dimension=arrays["memory.weight_hh"].shape[1])
@@ -61,7 +64,7 @@ class GruWeights:
         out[:] = self.encode(elapsed.astype(self.dtype))
 
     def remember(self, own: FloatArray, other: FloatArray, edge: FloatArray, elapsed: FloatArray) -> FloatArray:
-        """What `MemorySteps.remember` computes, if the memory is such a GRU. → [n, d]"""
+        """What `PygSteps.remember` computes, if the memory is such a GRU. → [n, d]"""
         maps = GateMaps(self)
         d = self.sizes.dimension
         mine = own @ maps.own
@@ -70,7 +73,7 @@ class GruWeights:
         return gated(own, given[:, : 2 * d], given[:, 2 * d :], mine[:, 3 * d :] + maps.kept_bias)
 
 
-def gru_weights(steps: MemorySteps, graph: TemporalGraph, width: int) -> dict[str, NDArray[Any]] | None:
+def gru_weights(steps: PygSteps, graph: TemporalGraph, width: int) -> dict[str, NDArray[Any]] | None:
     """The weights of the memory's GRU, if it gives the same memories for random messages as the user's modules."""
     arrays = steps.gru()
     if arrays is None or arrays["memory.weight_hh"].shape != (3 * width, width) or not graph.num_events:
@@ -127,7 +130,7 @@ class LazyVersions:
         own, other = (table.before(ends, log.grid.number(rows)) for ends in (nodes, others))
         elapsed = log.times[rows] - np.where(own == NONE, 0, table.updated[own])
         sources = int(np.count_nonzero(~target))
-        values = log.remember(table.of(own), table.of(other), messages, sources, elapsed).cpu().numpy()
+        values = log.steps.remember(log.graph, table.of(own), table.of(other), messages, sources, elapsed).cpu().numpy()
         result = np.empty_like(values)
         result[order] = values
         return result
