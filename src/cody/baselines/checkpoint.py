@@ -62,18 +62,27 @@ def weights_of(folder: Path, files: str) -> Path:
     return folder / f"{files}.safetensors"
 
 
-def load_scorer(name: str | Path, model: SoftModel, *, allow_data_mismatch: bool = False) -> Scorer:
-    """The PGExplainer scorer in a folder, or the shipped one of that name. It must belong to this very model.
+class Learned(NamedTuple):
+    """An explainer that is trained: a network, and the policy that it makes for a model."""
+
+    scorer: type[Scorer] | type[MotifScorer]
+    order: Callable[[SoftModel, Any], Policy]
+
+
+LEARNED = {"pgexplainer": Learned(Scorer, learned_order), "tempme": Learned(MotifScorer, motif_order)}
+
+
+def load_scorer(
+    name: str | Path, model: SoftModel, kind: type[Any] = Scorer, *, allow_data_mismatch: bool = False
+) -> Any:
+    """The trained scorer in a folder, or the shipped one of that name. It must belong to this very model.
 
     Args:
         name: A folder, or the name of a shipped model.
         model: The model that the scorer was trained for.
+        kind: Its class; by default, PGExplainer's.
         allow_data_mismatch: Accept data other than those the weights were trained on.
     """
-    return _load(Scorer, name, model, allow_data_mismatch)
-
-
-def _load(kind: type[AnyScorer], name: str | Path, model: SoftModel, allow_data_mismatch: bool) -> AnyScorer:
     notes = notes_of(find_explainer(name, kind.FILES), kind.FILES)
     document = read_description(notes, f"cody/{kind.FILES}/1")
     identity = model.fast.identity
@@ -92,39 +101,16 @@ def _load(kind: type[AnyScorer], name: str | Path, model: SoftModel, allow_data_
         found = sanitize(repr(hidden))
         raise ModelError(f"{notes} is damaged: hidden must be a number from 1 to 1,000,000, not {found}")
     with torch.device("meta"):  # the shapes of its weights take no memory
-        shapes = {name: tuple(weight.shape) for name, weight in kind(model.network.sizes, hidden).state_dict().items()}
+        weights = kind(model.network.sizes, hidden).state_dict()
+    shapes = {name: tuple(weight.shape) for name, weight in weights.items()}
     arrays = read_weights(weights_of(notes.parent, kind.FILES), shapes, document)
     scorer = kind(model.network.sizes, hidden)
     scorer.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
     return scorer.requires_grad_(False)
 
 
-def load_pgexplainer(name: str | Path, model: Model, *, allow_data_mismatch: bool = False) -> Policy:
-    """The policy of a trained PGExplainer, for the model it was trained for.
-
-    Args:
-        name: A folder, or the name of a shipped model.
-        model: The model that the scorer was trained for.
-        allow_data_mismatch: Accept data other than those the weights were trained on.
-    """
-    soft = SoftModel(model)
-    return learned_order(soft, load_scorer(name, soft, allow_data_mismatch=allow_data_mismatch))
-
-
-def load_tempme(name: str | Path, model: Model, *, allow_data_mismatch: bool = False) -> Policy:
-    """The policy of a trained TempME, for the model it was trained for.
-
-    Args:
-        name: A folder, or the name of a shipped model.
-        model: The model that the network was trained for.
-        allow_data_mismatch: Accept data other than those the weights were trained on.
-    """
-    soft = SoftModel(model)
-    return motif_order(soft, _load(MotifScorer, name, soft, allow_data_mismatch))
-
-
 def load_trained(policy: str, name: str | Path, model: Model, *, allow_data_mismatch: bool = False) -> Policy:
-    """The result of `load_pgexplainer` or `load_tempme`, by the name of the policy.
+    """A trained policy, by its name, for the model it was trained for.
 
     Args:
         policy: "pgexplainer" or "tempme".
@@ -132,7 +118,31 @@ def load_trained(policy: str, name: str | Path, model: Model, *, allow_data_mism
         model: The model that the policy was trained for.
         allow_data_mismatch: Accept data other than those the weights were trained on.
     """
-    return LEARNED[policy].load(name, model, allow_data_mismatch=allow_data_mismatch)
+    learned, soft = LEARNED[policy], SoftModel(model)
+    scorer = load_scorer(name, soft, learned.scorer, allow_data_mismatch=allow_data_mismatch)
+    return learned.order(soft, scorer)
+
+
+def load_pgexplainer(name: str | Path, model: Model, *, allow_data_mismatch: bool = False) -> Policy:
+    """The policy of a trained PGExplainer; see `load_trained`.
+
+    Args:
+        name: A folder, or the name of a shipped model.
+        model: The model that the scorer was trained for.
+        allow_data_mismatch: Accept data other than those the weights were trained on.
+    """
+    return load_trained("pgexplainer", name, model, allow_data_mismatch=allow_data_mismatch)
+
+
+def load_tempme(name: str | Path, model: Model, *, allow_data_mismatch: bool = False) -> Policy:
+    """The policy of a trained TempME; see `load_trained`.
+
+    Args:
+        name: A folder, or the name of a shipped model.
+        model: The model that the network was trained for.
+        allow_data_mismatch: Accept data other than those the weights were trained on.
+    """
+    return load_trained("tempme", name, model, allow_data_mismatch=allow_data_mismatch)
 
 
 def trained_policy(policy: str, name: str | Path, *, allow_data_mismatch: bool = False) -> Policy:
@@ -143,18 +153,13 @@ def trained_policy(policy: str, name: str | Path, *, allow_data_mismatch: bool =
         name: A folder, or the name of a shipped model.
         allow_data_mismatch: Accept data other than those the weights were trained on.
     """
-    learned = LEARNED[policy]
-    identity = scorer_identity(name, learned.scorer)
-    return partial(learned.policy, scorer=str(name), identity=identity, allow_data_mismatch=allow_data_mismatch)
+    order = {"pgexplainer": pgexplainer, "tempme": tempme}[policy]
+    identity = scorer_identity(name, LEARNED[policy].scorer)
+    return partial(order, scorer=str(name), identity=identity, allow_data_mismatch=allow_data_mismatch)
 
 
 def pgexplainer(
-    graph: TemporalGraph,
-    query: Query,
-    events: IntArray,
-    oracle: Oracle,
-    rng: np.random.Generator,
-    **scorer: Any,
+    graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator, **scorer: Any
 ) -> IntArray:
     """The candidates in the order of a trained PGExplainer.
 
@@ -170,16 +175,11 @@ def pgexplainer(
         scorer: Options of `trained_policy`: `scorer`, the folder of the trained scorer or the name of the shipped model
             it belongs to; `identity`, that of the weights, others are rejected; `allow_data_mismatch`.
     """
-    return _policy(PGEXPLAINER, oracle.model, **scorer)(graph, query, events, oracle, rng)  # type: ignore[arg-type]
+    return _policy("pgexplainer", oracle.model, **scorer)(graph, query, events, oracle, rng)  # type: ignore[arg-type]
 
 
 def tempme(
-    graph: TemporalGraph,
-    query: Query,
-    events: IntArray,
-    oracle: Oracle,
-    rng: np.random.Generator,
-    **scorer: Any,
+    graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator, **scorer: Any
 ) -> IntArray:
     """The candidates in the order of a trained TempME.
 
@@ -194,29 +194,16 @@ def tempme(
         rng: Source of randomness.
         scorer: As those of `pgexplainer`.
     """
-    return _policy(TEMPME, oracle.model, **scorer)(graph, query, events, oracle, rng)  # type: ignore[arg-type]
-
-
-class Learned(NamedTuple):
-    """An explainer that is trained."""
-
-    policy: Callable[..., IntArray]
-    scorer: type[Scorer] | type[MotifScorer]
-    load: Callable[..., Policy]
-
-
-PGEXPLAINER = Learned(pgexplainer, Scorer, load_pgexplainer)
-TEMPME = Learned(tempme, MotifScorer, load_tempme)
-LEARNED = {learned.policy.__name__: learned for learned in (PGEXPLAINER, TEMPME)}
+    return _policy("tempme", oracle.model, **scorer)(graph, query, events, oracle, rng)  # type: ignore[arg-type]
 
 
 @lru_cache(maxsize=4)
 def _policy(
-    learned: Learned, model: Model, *, scorer: str, identity: str | None = None, allow_data_mismatch: bool = False
+    policy: str, model: Model, *, scorer: str, identity: str | None = None, allow_data_mismatch: bool = False
 ) -> Policy:
-    if identity not in (None, scorer_identity(scorer, learned.scorer)):
+    if identity not in (None, scorer_identity(scorer, LEARNED[policy].scorer)):
         raise ModelError(f"explainer {scorer!r} was retrained after this run started: its weights have changed")
-    return learned.load(scorer, model, allow_data_mismatch=allow_data_mismatch)
+    return load_trained(policy, scorer, model, allow_data_mismatch=allow_data_mismatch)
 
 
 def scorer_identity(name: str | Path, kind: type[Scorer] | type[MotifScorer] = Scorer) -> str:
@@ -241,7 +228,7 @@ def find_explainer(name: str | Path, files: str = Scorer.FILES) -> Path:
         return path
     if str(name) in shipped:
         return shipped[str(name)]
-    which = next(learned.policy.__name__ for learned in LEARNED.values() if files == learned.scorer.FILES)
+    which = next(policy for policy, learned in LEARNED.items() if files == learned.scorer.FILES)
     raise ModelError(
         f"there is no trained explainer {str(name)!r}: neither a folder with {files}.json nor a shipped one"
         f"{did_you_mean(str(name), shipped)}; cody train-explainer --data D --model M --out FOLDER trains one, "

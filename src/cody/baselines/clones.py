@@ -177,8 +177,7 @@ class TheirProcess:
         line = _open(self.process.stdout).readline()
         if not line:
             raise ModelError(f"the code in {self.clone} ended with an error, which is printed above")
-        message: dict[str, Any] = json.loads(line)
-        return message
+        return json.loads(line)
 
     def stop(self) -> None:
         """End the process; the next question starts another one."""

@@ -116,8 +116,7 @@ class SoftLinks:
         memory = None if self.memory is None else self.memory.read(self.model, weights)
         inputs = self.model.add_features(self.plan.nodes, memory)
         embeddings = self.model.network.embed(self.plan._replace(hops=hops), inputs)  # [Q, 2, d]
-        logits: Tensor = self.model.network.score(embeddings[:, 0], embeddings[:, 1]).squeeze(-1)
-        return logits
+        return self.model.network.score(embeddings[:, 0], embeddings[:, 1]).squeeze(-1)
 
 
 class SoftModel:

@@ -53,6 +53,9 @@ class Training:
         """A scorer with random weights; the same seed gives the same ones."""
         return new_scorer(self.scorer, sizes, self.hidden, self.seed)
 
+    def new_optimizer(self, scorer: nn.Module) -> torch.optim.Adam:
+        return torch.optim.Adam(scorer.parameters(), lr=self.learning_rate)
+
     def train(
         self, model: SoftModel, scorer: Any, optimizer: torch.optim.Optimizer | None = None, finished: int = 0
     ) -> Iterator[EpochProgress]:
@@ -64,7 +67,7 @@ class Training:
             optimizer: Its optimiser; by default, a new one.
             finished: Number of epochs that are already done.
         """
-        optimizer = optimizer or new_optimizer(scorer, self)
+        optimizer = optimizer or self.new_optimizer(scorer)
         lessons = self.lessons(model)
         if not finished:
             scorer.fit_scale([lesson.described for lesson in lessons])
@@ -188,10 +191,6 @@ def new_scorer(kind: Any, sizes: Sizes, hidden: int, seed: int) -> Any:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return kind(sizes, hidden)
-
-
-def new_optimizer(scorer: nn.Module, settings: Training) -> torch.optim.Adam:
-    return torch.optim.Adam(scorer.parameters(), lr=settings.learning_rate)
 
 
 def relaxed_gates(scores: Tensor, temperature: float, generator: torch.Generator) -> Tensor:

@@ -55,9 +55,6 @@ def null_frequencies(
     queries: Sequence[Query],
     events: Sequence[IntArray],
     rng: np.random.Generator,
-    *,
-    first: int = FIRST,
-    draws: int = DRAWS,
 ) -> FloatArray:
     """How frequent each kind would be by chance: the candidates of a link keep their times and swap destinations.
 
@@ -65,7 +62,7 @@ def null_frequencies(
     """
     total, links = np.ones(KINDS) / KINDS, 1
     for query, rows in zip(queries, events, strict=True):
-        _, kind = _sample(graph.src[rows], rng.permutation(graph.dst[rows]), query, rng, first, draws)
+        _, kind = _sample(graph.src[rows], rng.permutation(graph.dst[rows]), query, rng, FIRST, DRAWS)
         if len(kind):
             total, links = total + np.bincount(kind, minlength=KINDS) / len(kind), links + 1
     return total / links
@@ -96,8 +93,7 @@ def _among(src: IntArray, dst: IntArray, nodes: Sequence[int]) -> IntArray:
 
 
 def _is_one_of(ends: IntArray, nodes: Sequence[int]) -> BoolArray:
-    found: BoolArray = (ends[:, None] == np.array(nodes)).any(axis=1)
-    return found
+    return (ends[:, None] == np.array(nodes)).any(axis=1)
 
 
 def _draw(places: IntArray, count: int, rng: np.random.Generator) -> list[int]:

@@ -47,8 +47,7 @@ class Scorer(nn.Module):
 
     def forward(self, described: Tensor) -> Tensor:
         scaled = (described - self.mean) / self.scale
-        score: Tensor = self.out(torch.relu(self.hidden(scaled))).squeeze(-1)
-        return score
+        return self.out(torch.relu(self.hidden(scaled))).squeeze(-1)
 
     def fit_scale(self, described: Sequence[Tensor]) -> None:
         """Bring embeddings, features and encodings to one scale."""

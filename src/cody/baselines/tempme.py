@@ -92,8 +92,7 @@ class MotifScorer(nn.Module):
         context = (share[..., None] * self.value(earlier)).sum(1)  # [M, h]
         motif = torch.relu(self.merge(torch.cat([first, context], dim=-1)))  # [M, h]
         kind = nn.functional.one_hot(described.kind, KINDS).to(motif.dtype)
-        score: Tensor = self.out(torch.relu(self.hidden(torch.cat([motif, kind], dim=-1)))).squeeze(-1)
-        return score
+        return self.out(torch.relu(self.hidden(torch.cat([motif, kind], dim=-1)))).squeeze(-1)
 
     def embed_events(self, described: Described) -> Tensor:
         """What the events are to their two nodes. [m, 2h]"""

@@ -13,7 +13,7 @@ import torch
 
 from cody.baselines.checkpoint import save_scorer
 from cody.baselines.differentiable import SoftModel
-from cody.baselines.lessons import EpochProgress, Training, new_optimizer
+from cody.baselines.lessons import EpochProgress, Training
 from cody.baselines.pgexplainer import ScorerSettings
 from cody.baselines.tempme import MotifSettings
 from cody.models.folder import check_free, make_folder
@@ -47,7 +47,7 @@ def train_explainer(model: SoftModel, settings: Training, folder: Path) -> Itera
     is_new = not folder.exists()
     make_folder(folder)
     configuration = {"settings": asdict(settings), "model": model.fast.identity, "data": model.graph.identity}
-    resume_file = ResumeFile(folder, scorer, new_optimizer(scorer, settings), configuration)
+    resume_file = ResumeFile(folder, scorer, settings.new_optimizer(scorer), configuration)
     before = resume_file.resume()
     reached = EpochProgress(**before[0]["reached"]) if before else EpochProgress(0, math.nan, 0.0, 0.0)
     return _removing_empty(folder, is_new, _train_and_save(model, settings, scorer, resume_file, reached))

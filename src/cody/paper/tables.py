@@ -28,85 +28,58 @@ SAME_MESSAGES = {"collegemsg": "uci-messages"}  # the first has times to the min
 class Measure:
     """A metric as tables show it."""
 
-    name: str  # in files
     title: str
-    latex: str
     formula: str
     metric: Metric
     digits: int = 2
     ranked: bool = True  # higher is better; where False, there is no best: doing nothing is sparse and fast
+    file_name: str = ""  # what files call it; "": as the metric
+    in_latex: str = ""  # its title there; "": the same
+
+    @property
+    def name(self) -> str:
+        return self.file_name or self.metric.__name__
+
+    @property
+    def latex(self) -> str:
+        return self.in_latex or self.title[0].upper() + self.title[1:].replace("−", "-")
 
 
 AUFSC_PLUS = Measure(
-    "aufsc_plus",
     "AUFSC+",
-    r"\textit{AUFSC}$_+$",
     "area under fidelity+ against sparsity = mean of [decision changes without X]·(1 − |X|/|C|)",
     metrics.aufsc_plus,
+    in_latex=r"\textit{AUFSC}$_+$",
 )
 AUFSC_MINUS = Measure(
-    "aufsc_minus",
     "AUFSC−",
-    r"\textit{AUFSC}$_-$",
     "area under fidelity− against sparsity = mean of [decision stays with X only]·(1 − |X|/|C|)",
     metrics.aufsc_minus,
+    in_latex=r"\textit{AUFSC}$_-$",
 )
 CHARACTERIZATION = Measure(
-    "char", "char", "$char$", "harmonic mean of fidelity+ and fidelity−", metrics.characterization
+    "char", "harmonic mean of fidelity+ and fidelity−", metrics.characterization, file_name="char", in_latex="$char$"
 )
-FIDELITY_PLUS = Measure(
-    "fidelity_plus",
-    "fidelity+",
-    "Fidelity+",
-    "share of links whose decision changes when X is removed",
-    metrics.fidelity_plus,
-)
-SPARSITY = Measure(
-    "sparsity", "sparsity", "Sparsity", "mean of |X|/|C|; lower is better", metrics.sparsity, ranked=False
-)
+FIDELITY_PLUS = Measure("fidelity+", "share of links whose decision changes when X is removed", metrics.fidelity_plus)
 FIDELITY_MINUS = Measure(
-    "fidelity_minus",
-    "fidelity−",
-    "Fidelity-",
-    "share of links whose decision stays when the past is X only",
-    metrics.fidelity_minus,
+    "fidelity−", "share of links whose decision stays when the past is X only", metrics.fidelity_minus
 )
+SPARSITY = Measure("sparsity", "mean of |X|/|C|; lower is better", metrics.sparsity, ranked=False)
 CALLS = Measure(
     "calls",
-    "calls",
-    "Calls",
     "distinct sets of events that were evaluated; lower is better",
     metrics.mean_evaluations,
     ranked=False,
+    file_name="calls",
 )
-SECONDS = Measure(
-    "seconds",
-    "seconds",
-    "Seconds",
-    "wall time; lower is better",
-    metrics.mean_seconds,
-    digits=3,
-    ranked=False,
-)
-
-
-RANK = Measure("rank", "rank", "Rank", "median rank of the destination", metrics.rank, digits=0, ranked=False)
-RANK_AFTER = Measure(
-    "rank_after",
-    "rank after",
-    "Rank after",
-    "median rank of the destination without X",
-    metrics.rank_after,
-    digits=0,
-    ranked=False,
-)
+SECONDS = Measure("seconds", "wall time; lower is better", metrics.mean_seconds, 3, ranked=False, file_name="seconds")
+RANK = Measure("rank", "median rank of the destination", metrics.rank, 0, ranked=False)
+RANK_AFTER = Measure("rank after", "median rank of the destination without X", metrics.rank_after, 0, ranked=False)
 RECIPROCAL_RANK_LOST = Measure(
-    "reciprocal_rank_lost",
-    "RR lost",
     "RR lost",
     "mean of 1/rank − 1/rank without X; negative where X keeps the destination down",
     metrics.reciprocal_rank_lost,
-    digits=3,
+    3,
     ranked=False,
 )
 
