@@ -228,9 +228,9 @@ def test_preparation_does_not_count_as_work_and_a_training_may_end_early(monkeyp
     training = progress.Work("Preparing ...", at_most=True, begun=0.0)
     now[0] = 500.0
     assert training.line == "Preparing (8 min so far)"
-    training.update("epoch 3, batches", completed=200, total=1000)  # it goes on after two epochs of 100 batches
+    training.update(200, 1000, "epoch 3, batches")  # it goes on after two epochs of 100 batches
     now[0] = 520.0
-    training.update("epoch 3, batches", completed=300, total=1000)
+    training.update(300, 1000, "epoch 3, batches")
     assert training.line == "epoch 3, batches: 300 of 1,000, 30 %, at most 2 min left"
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from cody.cli import options as shared
-from cody.cli.command import COUNT, LINES, command, section
+from cody.cli.command import COUNT, LINES, bundled, command, given_by, option_fields
 from cody.cli.messages import print_csv, print_json
 from cody.cli.options import ModelSource, csv_option, html_option, json_option, model_options, parse_period
 from cody.cli.progress import progress
@@ -25,21 +26,39 @@ from cody.study.shares import Share
 from cody.utils.tables import TextTable
 from cody.utils.words import count
 
-_links, _decision, _output = section("Which links"), section("The decision"), section("Output")
+_links, _decision, _output = option_fields("Which links"), option_fields("The decision"), option_fields("Output")
 NEVER = "never"
-COLUMNS = (
-    "name",
-    "group",
-    "links",
-    "flipped",
-    "low",
-    "high",
-    "moved",
-    "size",
-    "largest",
-    "average_precision",
-    "gained",
-)
+COLUMNS = ["name", "group", "links", "flipped", "low", "high", "moved", "size", "largest"]
+COLUMNS += ["average_precision", "gained"]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOptions:
+    """Which links are scored, who does the work, and where the result goes."""
+
+    links: int = _links(
+        type=COUNT, default=LINKS, help="Number of events to draw; as many links that did not happen join."
+    )
+    period: str | None = given_by(shared.period_option)
+    seed: int = given_by(shared.seed_option)
+    source: ModelSource = given_by(model_options)
+    workers: int = given_by(shared.workers_option)
+    ray: str | None = given_by(shared.ray_option)
+    threshold: float | None = _decision(
+        type=float, metavar="P", help="Predicted above this probability. Default: the model's, else 0.5."
+    )
+    out: Path | None = _output(type=LINES, help="File for the scores of each link; resumes an existing file.")
+    html: Path | None = given_by(html_option)
+    as_csv: bool = given_by(csv_option)
+    as_json: bool = given_by(json_option)
+    at_most: Sequence[str] = _output(
+        multiple=True,
+        metavar="NAME=SHARE",
+        help="A check: this intervention changes at most this share of the decisions. Repeatable.",
+    )
+    fail_on: str = _output(
+        type=click.Choice([FAIL, WARN, NEVER]), default=NEVER, help="Exit with code 1 if a check fails, or warns."
+    )
 
 
 @command(
@@ -52,88 +71,50 @@ COLUMNS = (
         'cody audit --at-most "times rounded to the day=0.3"': "a check of your own",
     },
 )
-@_links("--links", type=COUNT, default=LINKS, help="Number of events to draw; as many links that did not happen join.")
-@shared.period_option
-@shared.seed_option
-@model_options
-@shared.workers_option
-@shared.ray_option
-@_decision(
-    "--threshold", type=float, metavar="P", help="Predicted above this probability. Default: the model's, else 0.5."
-)
-@_output("--out", type=LINES, help="File for the scores of each link; resumes an existing file.")
-@html_option
-@csv_option
-@json_option
-@_output(
-    "--at-most",
-    multiple=True,
-    metavar="NAME=SHARE",
-    help="A check: this intervention changes at most this share of the decisions. Repeatable.",
-)
-@_output(
-    "--fail-on",
-    type=click.Choice([FAIL, WARN, NEVER]),
-    default=NEVER,
-    help="Exit with code 1 if a check fails, or warns.",
-)
-def audit(
-    links: int,
-    period: str | None,
-    seed: int,
-    source: ModelSource,
-    workers: int,
-    ray: str | None,
-    threshold: float | None,
-    out: Path | None,
-    html: Path | None,
-    as_csv: bool,
-    as_json: bool,
-    at_most: Sequence[str],
-    fail_on: str,
-) -> None:
+@bundled("options", AuditOptions)
+def audit(options: AuditOptions) -> None:
     """Find out what a model reacts to: the order of events, their times, direction and features, and how much history.
 
     The past of many links is modified in one way after the other, and each time the model decides again. Links are
     events of the test period, and as many that did not happen.
     """
-    shared.check_formats(as_csv, as_json)
-    limits = dict(map(_limit, at_most))
-    if ray is not None and workers > 1:
+    shared.check_formats(options.as_csv, options.as_json)
+    limits = dict(map(_limit, options.at_most))
+    if options.ray is not None and options.workers > 1:
         raise CallError("give --workers or --ray, not both")
-    shared.check_page(html)
+    shared.check_page(options.html)
     shared.use_threads(1)
-    named = source.named()
+    source, named = options.source, options.source.named()
     model = source.open(named)
     processes = worker_opener(source.data, named.graph, source.model, source.allow_data_mismatch)
     with (
-        stoppable(out, "nothing was saved (use --out FILE)"),
-        processes if workers > 1 else nullcontext() as opener,
+        stoppable(options.out, "nothing was saved (use --out FILE)"),
+        processes if options.workers > 1 else nullcontext() as opener,
         progress("Modifying the past of links", None) as move,
     ):
         report = audit_model(
             model,
             named.graph,
-            links=links,
-            period=TEST_PERIOD if period is None else parse_period(period),
+            links=options.links,
+            period=TEST_PERIOD if options.period is None else parse_period(options.period),
             at_most=limits,
-            threshold=threshold,
-            seed=seed,
-            out=out,
-            workers=workers,
+            threshold=options.threshold,
+            seed=options.seed,
+            out=options.out,
+            workers=options.workers,
             opener=opener,
-            ray=ray,
+            ray=options.ray,
             load=made_there(source.model),
-            watch=lambda done, total: move(completed=done, total=total),
+            watch=move,
         )
-    shared.write_page(lambda: report.to_html(named.name, source.data), html)
-    if as_json:
+    shared.write_page(lambda: report.to_html(named.name, source.data), options.html)
+    if options.as_json:
         print_json(report.to_dict())
-    elif as_csv:
+    elif options.as_csv:
         print_csv(COLUMNS, _rows(report))
     else:
         print_parts(_shown(report, named.name, source.data))
-    if fail_on != NEVER and report.status in (FAIL, fail_on):
+    if options.fail_on != NEVER and report.status in (FAIL, options.fail_on):
         sys.exit(1)
 
 
@@ -147,16 +128,10 @@ def _limit(text: str) -> tuple[str, float]:
 
 def _rows(report: AuditReport) -> Iterator[dict[str, object]]:
     for effect in report.effects:
-        flipped, moved = effect.flipped, effect.moved
-        yield {
-            **{name: getattr(effect, name) for name in ("name", "group", "links", "size", "largest")},
-            "average_precision": effect.average_precision,
-            "flipped": None if flipped is None else flipped.value,
-            "low": None if flipped is None else flipped.low,
-            "high": None if flipped is None else flipped.high,
-            "moved": None if moved is None else moved.value,
-            "gained": None if effect.gained is None else effect.gained.value,
-        }
+        row: dict[str, object] = {name: getattr(effect, name, None) for name in COLUMNS}
+        low, high = (None, None) if effect.flipped is None else (effect.flipped.low, effect.flipped.high)
+        shares = {name: getattr(effect, name) for name in ("flipped", "moved", "gained")}
+        yield row | {"low": low, "high": high} | {name: share and share.value for name, share in shares.items()}
 
 
 def _shown(report: AuditReport, model: str, data: str) -> Iterator[ShownPart]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 import msgspec
 
-from cody.cli.command import COUNT, FOLDER, CommandGroup, Output, argument, option, real, whole
+from cody.cli.command import COUNT, FOLDER, CommandGroup, Output, argument, bundled, option, option_fields, real, whole
 from cody.cli.messages import print_json
 from cody.cli.options import json_option, names_in, use_threads
 from cody.cli.progress import progress
@@ -24,62 +25,63 @@ from cody.study.explainers import BENCHMARKED, Explainer, explainer, find
 from cody.study.record_file import read_failures
 
 benchmark = CommandGroup("benchmark", help="Compare explainers where the causes of links are known.")
+_run = option_fields("")
 ALL, NONE = "all", "none"
 ENTRY = Output("an entry", ".json")
 
 
+@dataclass(frozen=True, slots=True)
+class BenchmarkOptions:
+    """Which explainers explain which models on which logs."""
+
+    out: Path = _run(type=FOLDER, required=True, help="Folder for the records; resumes an existing one.")
+    mechanisms: str = _run(default=ALL, metavar="NAMES", help=f"{', '.join(MECHANISMS)}, or all.")
+    explainers: str = _run(
+        default=",".join(BENCHMARKED),
+        metavar="NAMES",
+        help="Names, as of cody evaluate; MODULE:FUNCTION for your own.",
+    )
+    models: str = _run(default=ORACLE, metavar="NAMES", help=f"{', '.join(BENCHMARK_MODELS)}, or all.")
+    checks: str = _run(
+        default=NONE,
+        metavar="NAMES",
+        help=f"Explain each link again with one difference: {', '.join(CHECKS)}, all or none.",
+    )
+    links: int = _run(type=COUNT, default=20, help="Links of each mechanism.")
+    episodes: int = _run(type=COUNT, default=100, help="How often each mechanism causes a link.")
+    noise: float = _run(type=real(0, 100), default=1.0, help="Random events, as a share of those of the mechanism.")
+    seed: int = _run(type=whole(0), default=0, help="Seed of the logs, the links and the explainers.")
+
+    @property
+    def logs(self) -> list[str]:
+        """The logs that are explained, as `planted` takes them."""
+        changed = f" episodes={self.episodes}" * (self.episodes != 100) + f" noise={self.noise:g}" * (self.noise != 1)
+        names = _all_or("--mechanisms", self.mechanisms, MECHANISMS)
+        return [name + changed + f" seed={self.seed}" * (self.seed != 0) for name in names]
+
+
 @benchmark.command("run")
-@option("--out", "folder", type=FOLDER, required=True, help="Folder for the records; resumes an existing one.")
-@option("--mechanisms", default=ALL, metavar="NAMES", help=f"{', '.join(MECHANISMS)}, or all.")
-@option(
-    "--explainers",
-    default=",".join(BENCHMARKED),
-    metavar="NAMES",
-    help="Names, as of cody evaluate; MODULE:FUNCTION for your own.",
-)
-@option("--models", default=ORACLE, metavar="NAMES", help=f"{', '.join(BENCHMARK_MODELS)}, or all.")
-@option(
-    "--checks",
-    default=NONE,
-    metavar="NAMES",
-    help=f"Explain each link again with one difference: {', '.join(CHECKS)}, all or none.",
-)
-@option("--links", type=COUNT, default=20, help="Links of each mechanism.")
-@option("--episodes", type=COUNT, default=100, help="How often each mechanism causes a link.")
-@option("--noise", type=real(0, 100), default=1.0, help="Random events, as a share of those of the mechanism.")
-@option("--seed", type=whole(0), default=0, help="Seed of the logs, the links and the explainers.")
+@bundled("options", BenchmarkOptions)
 @json_option
-def run_(
-    folder: Path,
-    mechanisms: str,
-    explainers: str,
-    models: str,
-    checks: str,
-    links: int,
-    episodes: int,
-    noise: float,
-    seed: int,
-    as_json: bool,
-) -> None:
+def run_(options: BenchmarkOptions, as_json: bool) -> None:
     """Explain links of generated logs, and print the table. Rerun a command that was stopped to resume it."""
     use_threads(1)
-    chosen = _explainers(explainers)
-    names = _all_or("--mechanisms", mechanisms, MECHANISMS)
-    changed = f" episodes={episodes}" * (episodes != 100) + f" noise={noise:g}" * (noise != 1)
-    logs = [name + changed + f" seed={seed}" * (seed != 0) for name in names]
-    of_models = _all_or("--models", models, BENCHMARK_MODELS)
-    of_checks = [] if checks == NONE else _all_or("--checks", checks, CHECKS)
-    total = len(logs) * len(of_models) * len(chosen) * links
-    with stoppable(folder, "nothing was done yet"), progress("links explained", total) as move:
+    chosen, logs = _explainers(options.explainers), options.logs
+    models = _all_or("--models", options.models, BENCHMARK_MODELS)
+    checks = [] if options.checks == NONE else _all_or("--checks", options.checks, CHECKS)
+    total = len(logs) * len(models) * len(chosen) * options.links
+    with stoppable(options.out, "nothing was done yet"), progress("links explained", total) as move:
         done = checked = 0
-        for step in run_benchmark(folder, logs, chosen, links=links, seed=seed, models=of_models, checks=of_checks):
+        for step in run_benchmark(
+            options.out, logs, chosen, links=options.links, seed=options.seed, models=models, checks=checks
+        ):
             if step.check is None:
                 done += step.progress.record is not None
             else:
                 checked += step.progress.record is not None
-            for_checks = f", {checked:,} for checks" if of_checks else ""
-            move(completed=done, total=total, description=f"links explained{for_checks}")
-    print_benchmark(records_in(folder), as_json=as_json)
+            for_checks = f", {checked:,} for checks" if checks else ""
+            move(done, total, f"links explained{for_checks}")
+    print_benchmark(records_in(options.out), as_json=as_json)
 
 
 @benchmark.command("table")

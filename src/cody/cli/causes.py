@@ -71,7 +71,7 @@ def causes(files: Sequence[Path], options: CauseOptions, source: shared.ModelSou
             by=KINDS[options.by],
             most=options.most,
             tried=options.tried,
-            watch=lambda done: move(completed=done),
+            watch=move,
         )
     _show(found, options)
 

@@ -90,7 +90,7 @@ def fetch(name: str) -> None:
         print(f"{name} is here: {load_tgb(name, download=True)}")
         return
     with progress(name, None, in_bytes=True) as move:
-        path = download(name, lambda done, total: move(completed=done, total=total))
+        path = download(name, move)
     print(f"{name} is at {path}")
     if note := pin_note(name):
         print(note)

@@ -133,25 +133,13 @@ def _found(
     watch: Callable[[Oracle], None] | None = None,
 ) -> EvenIf:
     chosen, options = request.explainer, request.options
+    same = {
+        name: getattr(chosen, name) for name in ("policy", "search", "hops", "near", "protect", "by", "evaluations")
+    }
+    same |= {name: options[name] for name in ("seed", "seconds", "full_replay")}
+    size, prove = chosen.size or SIZE, max(LEAST, options["prove"])
     return even_if(
-        model,
-        graph,
-        query,
-        decision=request.decision,
-        alone=alone,
-        policy=chosen.policy,
-        search=chosen.search,
-        size=chosen.size or SIZE,
-        hops=chosen.hops,
-        near=chosen.near,
-        protect=chosen.protect,
-        by=chosen.by,
-        prove=max(LEAST, options["prove"]),
-        seed=options["seed"],
-        evaluations=chosen.evaluations,
-        seconds=options["seconds"],
-        full_replay=options["full_replay"],
-        watch=watch,
+        model, graph, query, decision=request.decision, alone=alone, size=size, prove=prove, watch=watch, **same
     )
 
 

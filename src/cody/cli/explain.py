@@ -204,24 +204,18 @@ class ResultOptions:
     as_csv: bool = given_by(shared.csv_option)
     as_json: bool = given_by(shared.json_option)
 
-    def check(self, events: str | None) -> None:
-        """Refuse options that contradict each other, and to search for what could not be written."""
+    def check(self, events: str | None, model: str) -> None:
+        """Refuse options that contradict each other, and to search for what could not be drawn or packed."""
         if events is None and (self.out is not None or self.workers > 1):
             option = "--out" if self.out is not None else "--workers"
             raise CallError(f"{option} is for several links: give --events ROWS, or leave it out")
         shared.check_formats(self.as_csv, self.as_json)
-
-    def check_pictures(self, events: str | None) -> None:
-        """Refuse to search for what could not be drawn or packed."""
         of_one = {"--html": self.html, "--figure": self.figure, "--bundle": self.bundle}
         given = [option for option, file in of_one.items() if file is not None]
         if events is not None and given:
             raise CallError(f"{given[0]} shows one link; leave out --events, or make pages of its lines with cody view")
         shared.check_page(self.html)
         shared.check_figure(self.figure, self.figure_width)
-
-    def check_bundle(self, model: str) -> None:
-        """Refuse to search for what could not be packed."""
         if self.bundle is None:
             if self.with_model:
                 raise CallError("--with-model puts the model into a bundle: give --bundle FILE, too")
@@ -290,13 +284,11 @@ def explain(
 
     By default, past events are removed; --allow and --why-not also add or move events.
     """
-    result.check(events)
+    result.check(events, source.model)
     decision = decide.decision()
     with shared.supported([search.explainer], source, decision):
         chosen = search.chosen(source)
     chosen = replace(chosen, by=units.kind, dependants=units.rule)
-    result.check_pictures(events)
-    result.check_bundle(source.model)
     stability.check(even_if)
     actor.check(
         chosen,
@@ -313,11 +305,10 @@ def explain(
     if even_if:
         from cody.cli.even_if import answer_even_if, answer_even_if_of_many, check_even_if
 
-        given = {"--csv": result.as_csv and events is None}
-        given |= {"--out": result.out is not None, "--workers": result.workers > 1}
-        given |= {"--count": search.count is not None}
-        given["--figure"] = result.figure is not None
-        check_even_if(chosen, others=given)
+        others = {"--csv": result.as_csv and events is None, "--out": result.out is not None}
+        others |= {"--workers": result.workers > 1, "--figure": result.figure is not None}
+        others |= {"--count": search.count is not None}
+        check_even_if(chosen, others=others)
     elif alone:
         raise CallError("--alone belongs to --even-if: give both")
     if search.attribute is not None:
@@ -353,16 +344,8 @@ def explain(
         from cody.cli.explain_many import explain_many
 
         remark = _say_if_predicted if search.why_not else None
-        explain_many(
-            *question,
-            queries,
-            remark,
-            out=result.out,
-            workers=result.workers,
-            as_csv=result.as_csv,
-            allow_data_mismatch=source.allow_data_mismatch,
-            beyond=beyond,
-        )
+        mismatch = source.allow_data_mismatch
+        explain_many(question, queries, result, remark=remark, allow_data_mismatch=mismatch, beyond=beyond)
         return
     sets = search.evaluations or max(search.iterations or 300, number_of_sets(chosen.size or SIZE, search.prove))
     begun = monotonic()

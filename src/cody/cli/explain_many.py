@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cody.cli.messages import print_csv, print_json, say
 from cody.cli.progress import progress, share_a_terminal
@@ -14,7 +14,6 @@ from cody.cli.running import stoppable, worker_opener
 from cody.errors import ModelError
 from cody.explaining.explanation import Explanation
 from cody.graph import Query, TemporalGraph
-from cody.models.contract import Model
 from cody.study.explanations import (
     COLUMNS,
     Answer,
@@ -29,33 +28,41 @@ from cody.study.explanations import (
     row_of,
 )
 from cody.study.record import NOTHING_WORKS
-from cody.study.request import Request
 from cody.utils import words
+
+if TYPE_CHECKING:
+    from cody.cli.explain import ExplainRequest, ResultOptions
 
 
 def explain_many(
-    model: Model,
-    graph: TemporalGraph,
-    request: Request,
+    question: ExplainRequest,
     queries: Sequence[Query],
-    remark: Callable[[Explanation], None] | None,
+    result: ResultOptions,
     *,
-    out: Path | None,
-    workers: int,
-    as_csv: bool,
+    remark: Callable[[Explanation], None] | None,
     allow_data_mismatch: bool,
     beyond: Mapping[str, Any],
 ) -> None:
-    """Explain links, and print or write each explanation as soon as it is known. `remark` is called with each."""
-    outcome = Outcomes(graph, remark)
-    with _way_to_explain(model, graph, request, workers, allow_data_mismatch, beyond) as explain:
+    """Explain links, and print or write each explanation as soon as it is known.
+
+    Args:
+        question: The model, the graph, and how links are explained.
+        queries: The links.
+        result: Where the explanations go.
+        remark: Called with each.
+        allow_data_mismatch: As the user says.
+        beyond: What the answers should survive.
+    """
+    model, graph, request = question
+    outcome, out = Outcomes(graph, remark), result.out
+    with _way_to_explain(question, result.workers, allow_data_mismatch, beyond) as explain:
         if out is None:
             with stoppable(None, "what was finished is printed (--out FILE saves it and can be resumed)"):
-                _print(outcome.explained(_watched(queries, explain)), as_csv=as_csv)
+                _print(outcome.explained(_watched(queries, explain)), as_csv=result.as_csv)
         else:
             with stoppable(out, "nothing was done yet"):
                 _write(out, explain_into(out, model, graph, queries, request, explain), outcome)
-    if out is not None and as_csv:
+    if out is not None and result.as_csv:
         wanted = set(queries)
         rows = {why.query: row_of(why) for why in read_explanations(out) if why.query in wanted}
         print_csv(COLUMNS, (rows[query] for query in queries if query in rows))
@@ -98,14 +105,10 @@ class Outcomes:
 
 @contextmanager
 def _way_to_explain(
-    model: Model,
-    graph: TemporalGraph,
-    request: Request,
-    workers: int,
-    allow_data_mismatch: bool,
-    beyond: Mapping[str, Any],
+    question: ExplainRequest, workers: int, allow_data_mismatch: bool, beyond: Mapping[str, Any]
 ) -> Iterator[Explain]:
     """Who does the work: this process, or several, which open other models themselves."""
+    model, graph, request = question
     if workers == 1:
         yield lambda queries: explain_each(model, graph, queries, request, **beyond)
         return

@@ -114,8 +114,7 @@ def impact(
     events, links = removed.unit(graph), later.queries(graph, source.unit)
     model = source.open(named)
     with progress("links", len(links)) as move:
-        watch = lambda done, total: move(completed=done, total=total)  # noqa: E731
-        found = impact_of(model, graph, events, links, decision=decision, verify=verify, watch=watch)
+        found = impact_of(model, graph, events, links, decision=decision, verify=verify, watch=move)
     _show(found, html, as_csv=as_csv, as_json=as_json)
 
 
@@ -126,6 +125,7 @@ def _show(found: Impact, html: Path | None, *, as_csv: bool, as_json: bool) -> N
     elif as_csv:
         print_csv(MovedLink.__struct_fields__, (row | {"time": words.timestamp(row["time"])} for row in found.rows()))
     else:
-        from cody.cli import show_impact
+        from cody.cli.show import print_parts
+        from cody.cli.show_impact import impact_parts
 
-        show_impact.print_impact(found)
+        print_parts(impact_parts(found))

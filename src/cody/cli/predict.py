@@ -148,15 +148,11 @@ def _scored(
     """Score links or labels, or make other decisions about them, and show how far that is."""
     unit = "link" if label_task(model) is None else graph.name_of_event()
     with progress(f"{unit}s", None if queries is None else len(queries)) as move:
-
-        def watch(done: int, total: int) -> None:
-            move(completed=done, total=total)
-
         if queries is not None:
-            return score(model, graph, queries, decision=decision, watch=watch)
+            return score(model, graph, queries, decision=decision, watch=move)
         threshold = decision.threshold if isinstance(decision, Above) else None
         partners: dict[str, Any] = {"node": links.node, "next": links.next, "time": links.time or "now"}
-        return score(model, graph, **partners, threshold=threshold, watch=watch)
+        return score(model, graph, **partners, threshold=threshold, watch=move)
 
 
 def _print(found: PredictionList[Any], links: PredictOptions, options: ShownOptions, again: str) -> None:

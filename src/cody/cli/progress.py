@@ -20,7 +20,7 @@ from cody.utils import words
 EVERY = 60.0  # seconds between two lines where there is no terminal
 BAR = 20  # columns; with a description and the time that is left it fits 80
 
-Update = Callable[..., None]  # completed=, total=, description=: what has changed
+Update = Callable[..., None]  # (completed, total, description): what has changed, so it can be given as a `watch`
 
 
 @dataclass(slots=True)
@@ -38,12 +38,12 @@ class Work:
     def __post_init__(self) -> None:
         self.first = self.completed
 
-    def update(self, description: str | None = None, completed: int | None = None, total: int | None = None) -> None:
-        self.description = self.description if description is None else description
+    def update(self, completed: int | None = None, total: int | None = None, description: str | None = None) -> None:
         self.completed = self.completed if completed is None else completed
         if self.total is None and total is not None:  # what came before was preparation
             self.begun, self.first = monotonic(), self.completed
         self.total = self.total if total is None else total
+        self.description = self.description if description is None else description
 
     @property
     def count(self) -> str:

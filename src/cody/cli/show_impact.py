@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cody.cli.show import Prose, ShownPart, print_parts
+from cody.cli.show import Prose, ShownPart
 from cody.study.impact import Impact
 from cody.study.impact_words import SHOWN, called, hops_table, moves_table, notes, sentence, subject, time_table
 from cody.utils.words import count
 
 
-def print_impact(found: Impact) -> None:
-    """Print the finding, the links that move furthest, how long it lasts and how far it spreads."""
-    print_parts(_parts(found))
-
-
-def _parts(found: Impact) -> Iterator[ShownPart]:
+def impact_parts(found: Impact) -> Iterator[ShownPart]:
+    """The finding, the links that move furthest, how long it lasts and how far it spreads."""
     yield Prose(subject(found))
     yield Prose(sentence(found), bold=True)
     if found.moves:

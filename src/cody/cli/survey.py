@@ -81,6 +81,9 @@ class SurveyOptions:
         type=FOLDER,
         help="With --html: folder for the pages of the explanations. Default: that of the page, without .html.",
     )
+    html: Path | None = given_by(shared.html_option)
+    as_csv: bool = given_by(shared.csv_option)
+    as_json: bool = given_by(shared.json_option)
 
     @property
     def models(self) -> Sequence[str]:
@@ -103,11 +106,12 @@ class SurveyOptions:
 
     def check_none_is_given(self) -> None:
         """Options that say what to explain, and how, do not apply to records that were written before."""
-        still = ("explainer", "pages", "figure", "figure_width", "also", "noise", "allow_data_mismatch")
+        still = {"explainer", "pages", "figure", "figure_width", "also", "noise", "allow_data_mismatch", "out"}
+        still |= {"html", "as_csv", "as_json"}
         if self.out is not None and not (self.also or self.noise):
             raise CallError("--out is for a new survey, or for what --also and --noise add to the records of a file")
         for name in (*SurveyOptions.__slots__, *UnitOptions.__slots__, *shared.DecisionOptions.__slots__):
-            if name not in (*still, "out") and not shared.is_left_out(name):
+            if name not in still and not shared.is_left_out(name):
                 option = f"--{name.replace('_', '-')}"
                 raise CallError(f"{option} is for a new survey; records in files are counted as they are")
 
@@ -148,33 +152,27 @@ class SurveyedModel(NamedTuple):
 @shared.decision_options
 @bundled("options", SurveyOptions)
 @unit_options
-@shared.html_option
-@shared.csv_option
-@shared.json_option
 def survey(
     files: Sequence[Path],
     source: shared.DataSource,
     decide: shared.DecisionOptions,
     options: SurveyOptions,
     units: UnitOptions,
-    html: Path | None,
-    as_csv: bool,
-    as_json: bool,
 ) -> None:
     """Explain many predictions and summarize what decides them."""
-    shared.check_formats(as_csv, as_json)
+    shared.check_formats(options.as_csv, options.as_json)
     shared.check_figure(options.figure, options.figure_width)
     if files:
         options.check_none_is_given()
-        pages = _check_pages(html, options.pages)
+        pages = _check_pages(options)
         wanted = None if shared.is_left_out("explainer") else options.explainer
         read = _read(files, source.data, source.load(), wanted)
         if options.also or options.noise:
             read = _tested_later(read, files, source, options)
-        _report(read, html, pages, options, as_json=as_json, as_csv=as_csv)
+        _report(read, pages, options)
         return
     options.check()
-    pages = _check_pages(html, options.pages)
+    pages = _check_pages(options)
     edits, decision = shared.parse_edits(options.allow), decide.decision()
     chosen = explainer(options.explainer, size=options.candidates, evaluations=options.evaluations, edits=edits)
     chosen = replace(chosen, by=units.kind, dependants=units.rule)
@@ -200,7 +198,7 @@ def survey(
                 explained = _tested(explained, model, graph, options, subject)
                 rewrite([file], file, (case.record for case in explained))
             surveyed.append(SurveyedModel(graph, explained))
-    _report(surveyed, html, pages, options, as_json=as_json, as_csv=as_csv)
+    _report(surveyed, pages, options)
 
 
 def _read(files: Sequence[Path], data: str, graph: TemporalGraph, wanted: str | None) -> list[SurveyedModel]:
@@ -219,34 +217,22 @@ def _read(files: Sequence[Path], data: str, graph: TemporalGraph, wanted: str | 
     ]
 
 
-def _report(
-    surveyed: Sequence[SurveyedModel],
-    html: Path | None,
-    pages: Path | None,
-    options: SurveyOptions,
-    *,
-    as_json: bool,
-    as_csv: bool,
-) -> None:
+def _report(surveyed: Sequence[SurveyedModel], pages: Path | None, options: SurveyOptions) -> None:
     """Print what the explained links have in common, and write its page and its figure."""
     found = [survey_of(each.explained, each.graph) for each in surveyed]
     comparison = (
         compare_models(surveyed[0].explained, surveyed[1].explained, surveyed[0].graph) if len(surveyed) == 2 else None
     )
-    if html is not None and pages is not None:
-        _write_page(html, pages, found, comparison, surveyed)
+    if options.html is not None and pages is not None:
+        _write_page(options.html, pages, found, comparison, surveyed)
     if options.figure is not None:
         from cody.web.survey_drawing import write_survey_figure
 
         write_survey_figure(found, options.figure, options.figure_width)
         say(f"Figure: {words.sanitize(options.figure, 200)}")
-    _print(found, comparison, as_json=as_json, as_csv=as_csv)
-
-
-def _print(found: Sequence[Survey], comparison: ModelComparison | None, *, as_json: bool, as_csv: bool) -> None:
-    if as_json:
+    if options.as_json:
         print_json(SurveyOutput(tuple(found), comparison).to_dict())
-    elif as_csv:
+    elif options.as_csv:
         columns = ["data", "model", "kind", "figure", "value", "low", "high", "of"]
         print_csv(columns, (row for each in found for row in each.rows()))
     else:
@@ -257,10 +243,11 @@ def _print(found: Sequence[Survey], comparison: ModelComparison | None, *, as_js
         print_parts(_meanings(found[0]))
 
 
-def _check_pages(html: Path | None, pages: Path | None) -> Path | None:
+def _check_pages(options: SurveyOptions) -> Path | None:
     """The folder for the pages of the explanations, if there is to be a page; an error if they could not be written."""
     from cody.web import check_page_file
 
+    html, pages = options.html, options.pages
     if html is None:
         if pages is not None:
             raise CallError("--pages are linked from the survey's page: give --html FILE too")

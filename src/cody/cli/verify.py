@@ -74,9 +74,7 @@ def verify(file: Path, line: int | None, sets: int | None, source: ModelSource, 
     for number, document in chosen:
         with progress("Replaying evaluated sets", None) as move:
             try:
-                reports[number] = verify_explanation(
-                    document, model, named.graph, sets=sets, watch=lambda done, total: move(completed=done, total=total)
-                )
+                reports[number] = verify_explanation(document, model, named.graph, sets=sets, watch=move)
             except DataError as error:
                 where = f"explanation {number} of {len(documents):,} in {file}" if len(documents) > 1 else str(file)
                 raise DataError(f"{where}: {error}") from None
@@ -95,9 +93,7 @@ def _of_bundle(file: Path, sets: int | None, source: ModelSource) -> ClaimReport
         else:
             any_log = replace(source, allow_data_mismatch=True)  # a claim says whether it is the right model
             opener = lambda log: any_log.open(NamedModel(source.model, lambda: log))  # noqa: E731
-        return verify_opened(
-            bundle, opener, graph, sets=sets, watch=lambda done, total: move(completed=done, total=total)
-        )
+        return verify_opened(bundle, opener, graph, sets=sets, watch=move)
 
 
 def _print(reports: dict[int, ClaimReport], *, as_json: bool) -> None:
