@@ -19,7 +19,7 @@ from cody.adapters.versioned import VersionWorkspace
 from cody.engine.selfcheck import PROMISE, SelfCheck
 from cody.errors import SlowModelWarning
 from cody.models import check_model
-from cody.models.contract import first_score, logits_of_links, open_session, weight_of
+from cody.models.contract import first_score, logit_of_only, logits_of_links, open_session, weight_of
 from cody.models.decided import decide
 from cody.models.decision import Above
 from random_events import random_graph
@@ -116,6 +116,28 @@ def test_verification_feeds_the_events_that_can_matter_and_in_full_all_of_them(m
     assert rows[1] == [row for row in range(fast.sees_before(query)) if row != 3]
     assert set(rows[0]) < set(rows[1])
     assert answers[0] == pytest.approx(answers[1], abs=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_history_of_few_events_is_fed_these_alone_and_equals_removing_all_others(seed, monkeypatch):
+    rng, fast, slow = both(seed)
+    fed, observe = [], HistoryModel.observe
+
+    def observed(model, rows, past=None):
+        fed.extend(rows.tolist())
+        observe(model, rows, past)
+
+    query = fast.graph.query(79)
+    for kept in [*some_changes(rng, range(79)), frozenset(fast.graph.history(query.src, 79).tolist())]:
+        with monkeypatch.context() as watched:
+            watched.setattr(HistoryModel, "observe", observed)
+            fed.clear()
+            answer = logit_of_only(fast, query, kept)
+        assert set(fed) <= kept
+        removed = [frozenset(range(79)) - kept]
+        assert answer == pytest.approx(fast.logits(query, removed)[0], abs=1e-5)
+        assert answer == pytest.approx(slow.logits(query, removed)[0], abs=1e-5)
+    assert fed
 
 
 def test_a_session_asked_about_other_rows_than_it_was_opened_with_answers_too():

@@ -30,7 +30,7 @@ from cody.adapters.workspace import Workspace
 from cody.engine.selfcheck import CheckedSession
 from cody.engine.vectors import NearDuplicates
 from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph
-from cody.models.contract import Change, Margin, check_changes
+from cody.models.contract import Change, Margin, check_changes, scores_of_only
 from cody.models.labels import add_labels
 from cody.utils.deadline import check_deadline
 
@@ -417,6 +417,15 @@ class SourcedModel:
     def reference_of_links(self, links: Sequence[Query], change: Change, *, full: bool = False) -> HistoryReference:
         """The same for links of one moment."""
         return self.reference(links[0], change, full=full)
+
+    def only_of_links(self, links: Sequence[Query], kept: Change) -> FloatArray:
+        """The scores of links of one moment under a history of these rows only: the user's modules are fed no others.
+
+        Args:
+            links: The links that are scored.
+            kept: The rows of that history.
+        """
+        return scores_of_only(self.frame, links, kept)
 
     def on(self, graph: TemporalGraph) -> Self:
         """The same model on another log of the same nodes."""
