@@ -4,6 +4,7 @@ import importlib
 import re
 import runpy
 import shlex
+import shutil
 import subprocess
 import tomllib
 from importlib.util import find_spec
@@ -74,6 +75,7 @@ def files(tmp_path_factory):
     from adapters.pyg_models import pyg_tgn, random_tgn
 
     pyg_tgn.save(random_tgn(graph)[0], folder / "pyg.pt")
+    shutil.copy(ROOT / "examples" / "expected_rating.py", folder)
     return folder
 
 
@@ -152,6 +154,7 @@ def timeless(line):
 @pytest.mark.parametrize("page", PYTHON, ids=lambda page: page.name)
 def test_the_python_on_a_page_runs_and_prints_what_it_says(page, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(ROOT / "examples")
     for block in blocks(page, "python"):
         skip_without_data(block)
         imports = "".join(re.findall("^(?:import|from) .*", block, re.MULTILINE))

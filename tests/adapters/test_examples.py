@@ -67,6 +67,14 @@ def test_tgns_of_other_libraries_are_explained_by_the_examples(
     assert re.search("the score (falls|rises)|o counterfactual", capsys.readouterr().out)
 
 
+def test_the_page_about_numbers_shows_its_example_whole():
+    shown = re.search(r"```python\n(.*?)```", (PAGE.parent / "questions" / "numbers.md").read_text("utf-8"), re.DOTALL)[
+        1
+    ]
+    example = (EXAMPLES / "expected_rating.py").read_text(encoding="utf-8")
+    assert example.partition('"""\n\n')[2] == shown
+
+
 def test_the_page_shows_the_example():
     shown = re.search(r"```py\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[1]
     example = (EXAMPLES / "explain_pyg.py").read_text(encoding="utf-8")
