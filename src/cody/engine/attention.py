@@ -23,8 +23,7 @@ _Source = structure("_Source", table=Pointer, ids=Pointer, width=Number, ids_str
 
 def _matvec(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
     """[…, m, n], […, n] → […, m]"""
-    product: FloatArray = np.matmul(matrices, vectors[..., None])[..., 0]
-    return product
+    return np.matmul(matrices, vectors[..., None])[..., 0]
 
 
 def _vecmat(vectors: FloatArray, matrices: FloatArray, out: FloatArray) -> FloatArray:
@@ -125,8 +124,7 @@ class Decoder:
     def score(self, source: FloatArray, target: FloatArray) -> FloatArray:
         """The logits of links from what both ends add. [n, d], [n, d] → [n], or [n, C] for C > 2 classes"""
         hidden = np.maximum(source + target + self.bias, 0)
-        logits: FloatArray = hidden @ self.out + self.out_bias
-        return logits
+        return hidden @ self.out + self.out_bias
 
 
 class Attention:

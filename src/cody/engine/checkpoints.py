@@ -229,8 +229,7 @@ class CheckpointedTable:
 
     def _are_right(self, versions: FloatArray, index: IntArray) -> BoolArray:
         """Whether versions have their checksums. [n, d], [n] → [n]"""
-        right: BoolArray = checksums(versions.view(np.uint32), index, self.key) == self.sums[index]
-        return right
+        return checksums(versions.view(np.uint32), index, self.key) == self.sums[index]
 
 
 class PartInMemory:
@@ -275,8 +274,7 @@ class _Needed(NamedTuple):
         return iter(np.split(numbers, np.flatnonzero(np.diff(order[numbers])) + 1) if len(numbers) else [])
 
     def of(self, wanted: IntArray, values: FloatArray) -> FloatArray:
-        result: FloatArray = values[np.searchsorted(self.versions, wanted)]
-        return result
+        return values[np.searchsorted(self.versions, wanted)]
 
 
 def _present(*parents: IntArray) -> IntArray:

@@ -83,12 +83,10 @@ class Below(Protocol):
     @property
     def values(self) -> FloatArray | None:
         """[≥ ids, d]; None where all of them are zero."""
-        ...
 
     @property
     def size(self) -> int:
         """How many numbers are remembered."""
-        ...
 
     def plan(self, nodes: IntArray, masks: Masks, change: IntArray) -> Any:
         """What has to be computed for the vectors of nodes under masks. [n], [n, w], [n]
@@ -96,11 +94,9 @@ class Below(Protocol):
         `change` says to which of the changes a mask belongs that `Inputs.begin` was given last. A mask may have fewer
         bits than that change; those are missing that the vector cannot depend on.
         """
-        ...
 
     def compute(self, plan: Any) -> IntArray:
         """Compute it. The ids of these vectors. → [n]"""
-        ...
 
 
 class Inputs(Below, Protocol):
@@ -109,24 +105,19 @@ class Inputs(Below, Protocol):
     @property
     def exact(self) -> bool:
         """Whether nothing is approximated."""
-        ...
 
     def exactly(self) -> Inputs:
         """The same inputs without approximation; none is computed yet."""
-        ...
 
     def finer(self) -> Inputs:
         """The same inputs with an approximation that is less rough; none is computed yet."""
-        ...
 
     @property
     def most(self) -> int:
         """How many numbers a change can add at most."""
-        ...
 
     def begin(self, changes: Masks) -> None:
         """What is planned and computed next is about these changes of the past. [n, w]"""
-        ...
 
 
 class EventInputs:

@@ -91,8 +91,7 @@ def _is_whole(file: Path) -> bool:
     is_wide, order = header[4] == 2, "<" if header[5] == 1 else ">"
     (start,) = struct.unpack_from(order + ("Q" if is_wide else "I"), header, 40 if is_wide else 32)
     length, count = struct.unpack_from(order + "HH", header, 58 if is_wide else 46)
-    whole: bool = start + length * count <= file.stat().st_size
-    return whole
+    return start + length * count <= file.stat().st_size
 
 
 def source_number() -> int:

@@ -173,12 +173,10 @@ class Views:
     before: IntArray  # [m]
 
     def key(self, nodes: IntArray, moment: IntArray) -> IntArray:
-        keys: IntArray = moment * self.graph.num_nodes + nodes
-        return keys
+        return moment * self.graph.num_nodes + nodes
 
     def event_key(self, rows: IntArray, moment: IntArray) -> IntArray:
-        keys: IntArray = moment * self.graph.num_rows + rows
-        return keys
+        return moment * self.graph.num_rows + rows
 
     def node(self, keys: IntArray) -> IntArray:
         return keys % self.graph.num_nodes

@@ -64,7 +64,6 @@ class VersionedMemory(Protocol):
     @property
     def times(self) -> NDArray[Any]:
         """The time of each row, as the memory counts it. [rows]"""
-        ...
 
     @property
     def weights(self) -> MemoryWeights: ...
@@ -148,8 +147,7 @@ class Gates:
         if edge is not None:
             event[:, :width] = edge
         self.weights.encode_into(elapsed, event[:, width:])
-        added: FloatArray = event @ self.maps.event + self.maps.bias
-        return added
+        return event @ self.maps.event + self.maps.bias
 
     def remember(self, own: IntArray, other: IntArray, given: FloatArray) -> FloatArray:
         """The next memory of nodes. [n] slots of memories, [n, 3d] what the events add → [n, d]"""

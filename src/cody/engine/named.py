@@ -106,8 +106,7 @@ def find_factory(name: str, folder: Path, option: str = "--model") -> Callable[.
     if not callable(function):
         known = [each for each, value in vars(module).items() if inspect.isfunction(value)]
         raise CallError(f"{module_name} has no function {function_name!r}{did_you_mean(function_name, known)}")
-    found: Callable[..., Any] = function
-    return found
+    return function
 
 
 def _check(name: str, model: Any, graph: Any) -> None:

@@ -183,8 +183,7 @@ class Replay:
         """Real rows, which are in the order of time, with imagined ones among them."""
         if not imagined:
             return real
-        ordered: list[int] = self.graph.in_time_order(np.array(real + imagined, dtype=np.int64)).tolist()
-        return ordered
+        return self.graph.in_time_order(np.array(real + imagined, dtype=np.int64)).tolist()
 
     def _first_state(self, query: Query, difference: Difference) -> MemoryState:
         start = self.start

@@ -95,8 +95,7 @@ def opener(kind: str) -> Opener:
     """The function that opens folders of a kind. An adapter is imported when its first folder is opened."""
     if kind not in ADAPTERS:
         return open_network
-    found: Opener = importlib.import_module(ADAPTERS[kind]).open_saved
-    return found
+    return importlib.import_module(ADAPTERS[kind]).open_saved
 
 
 @readable_help

@@ -39,21 +39,17 @@ class ApproximateWorkspace(Protocol):
     @property
     def exact(self) -> bool:
         """Whether its answers are exact, not estimates."""
-        ...
 
     @property
     def exactly(self) -> Self:
         """The same without approximation."""
-        ...
 
     @property
     def finer(self) -> Self:
         """The same with estimates that are less rough; those of the finest are exact."""
-        ...
 
     def answer(self, changes: Sequence[Change]) -> list[FloatArray]:
         """The scores of the first of these changes, [m] each: of as many as are computed at once."""
-        ...
 
 
 AnyWorkspace = TypeVar("AnyWorkspace", bound=ApproximateWorkspace)

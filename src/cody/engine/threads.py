@@ -21,8 +21,7 @@ _inside: list[Any] = []  # what was set before, of the first; threads that ask a
 
 @cache
 def _libraries() -> list[Any]:
-    controllers: list[Any] = ThreadpoolController().select(user_api="blas").lib_controllers
-    return controllers
+    return ThreadpoolController().select(user_api="blas").lib_controllers
 
 
 def _set_threads(numbers: list[int]) -> list[int]:

@@ -122,9 +122,7 @@ class NearDuplicates:
         return first
 
     def _points(self, versions: IntArray, values: FloatArray) -> FloatArray:
-        points: FloatArray = versions + 0.5 + values @ self.direction
-        return points
+        return versions + 0.5 + values @ self.direction
 
     def _close(self, one: FloatArray, other: FloatArray) -> BoolArray:
-        close: BoolArray = np.abs(one - other).max(axis=1, initial=0.0) <= self.most
-        return close
+        return np.abs(one - other).max(axis=1, initial=0.0) <= self.most

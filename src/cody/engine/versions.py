@@ -48,8 +48,7 @@ Watch = Callable[[int], None]
 
 def index_of(graph: TemporalGraph, rows: IntArray, nodes: IntArray) -> IntArray:
     """Where the version stands that event `rows` wrote for `nodes`. [n], [n] → [n]"""
-    index: IntArray = 2 * rows.astype(np.int64) + (graph.src[rows] != nodes)
-    return index
+    return 2 * rows.astype(np.int64) + (graph.src[rows] != nodes)
 
 
 def latest_event(graph: TemporalGraph, nodes: IntArray, before: IntArray | int) -> IntArray:
@@ -128,8 +127,7 @@ class VersionTable:
 
     def _is_right(self, words: Words, index: IntArray) -> NDArray[np.bool_]:
         stored = np.ascontiguousarray(words[:, -2:]).view(np.uint64)[:, 0]
-        right: NDArray[np.bool_] = stored == checksums(words[:, :-2], index, self.key)
-        return right
+        return stored == checksums(words[:, :-2], index, self.key)
 
     def _before(self, nodes: IntArray, row: int) -> tuple[FloatArray, FloatArray]:
         """The memory of nodes before a row, and when it was last updated."""
@@ -156,8 +154,7 @@ def checksums(words: Words, index: IntArray, key: np.uint64) -> NDArray[np.uint6
     goes unnoticed. It is no protection against somebody who can write files as you; tables lie in your own cache.
     """
     weights = checksum_weights(words.shape[1])
-    sums: NDArray[np.uint64] = words.astype(np.uint64) @ weights + _scatter(index.astype(np.uint64) + key)
-    return sums
+    return words.astype(np.uint64) @ weights + _scatter(index.astype(np.uint64) + key)
 
 
 def checksum_weights(width: int) -> NDArray[np.uint64]:

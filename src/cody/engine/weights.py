@@ -93,8 +93,7 @@ class Weights:
         """
         frequency, phase = self["encode.frequency"], self["encode.phase"]
         angle = elapsed.astype(frequency.dtype)[..., None] * frequency + phase
-        encoding: FloatArray = np.cos(angle.astype(self.dtype))
-        return encoding
+        return np.cos(angle.astype(self.dtype))
 
     def encode_into(self, elapsed: FloatArray, out: FloatArray) -> None:
         """The same, written to where it is needed: by the compiled library, equal up to the last bit. [n] → [n, d]"""
@@ -185,8 +184,7 @@ def gated(own: FloatArray, gates: FloatArray, given: FloatArray, kept: FloatArra
     """
     reset, update = np.split(sigmoid(gates), 2, axis=-1)
     new = np.tanh(given + reset * kept)
-    result: FloatArray = new + update * (own - new)
-    return result
+    return new + update * (own - new)
 
 
 def sigmoid(values: FloatArray) -> FloatArray:

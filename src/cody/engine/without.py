@@ -161,8 +161,7 @@ class LinksWithout:
             neighbours = self.graph.other_end(rows[exists], nodes[rest][place])
             reached = self._reached(neighbours, before[rest][place], layer - 1)
             found[rest[place[reached]]] = True
-        answer: BoolArray = found[inverse.ravel()]
-        return answer
+        return found[inverse.ravel()]
 
     def logits(self, queries: Sequence[Query]) -> FloatArray:
         """One logit for each link, [n]; of a model of more than two classes, the score of each class. [n, C]"""

@@ -335,5 +335,4 @@ def is_in(numbers: IntArray, others: IntArray) -> BoolArray:
     if not len(others):
         return np.zeros(len(numbers), dtype=bool)
     ordered = np.sort(others)
-    found: BoolArray = ordered[np.searchsorted(ordered[:-1], numbers)] == numbers
-    return found
+    return ordered[np.searchsorted(ordered[:-1], numbers)] == numbers

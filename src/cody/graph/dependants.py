@@ -106,8 +106,7 @@ def _due(graph: TemporalGraph, row: int, heard: IntArray, sent: IntArray) -> lis
     again = heard[(graph.dst[heard] == receiver) & (graph.src[heard] != receiver)]
     last = float(graph.time[again[0]]) if len(again) else np.inf  # what is sent after that is due to that
     in_time = (graph.time[sent] > time) & (graph.time[sent] <= last)
-    due: list[int] = sent[(graph.src[sent] == receiver) & in_time].tolist()
-    return due
+    return sent[(graph.src[sent] == receiver) & in_time].tolist()
 
 
 def _own(graph: TemporalGraph, row: int, before: int, *, function: Callable[..., Any]) -> Iterable[int]:

@@ -347,8 +347,7 @@ class TemporalGraph:
 
     def other_end(self, rows: IntArray, nodes: IntArray | int) -> IntArray:
         """The node at the other end of each event; of a self-loop, the node itself. [n], [n] → [n]"""
-        other: IntArray = self.src[rows] + self.dst[rows] - nodes
-        return other
+        return self.src[rows] + self.dst[rows] - nodes
 
     def features_of(self, rows: IntArray) -> FloatArray | None:
         """The features of events, imagined ones included; None if events have none. [...] → [..., F]"""

@@ -69,8 +69,7 @@ def ends_first(graph: TemporalGraph, query: Query, hops: int, size: int) -> IntA
     if len(own) + len(around) < size:  # then the nodes that all of them lead to
         around = _around(graph, query, hops, own, size)
     place = np.concatenate([_turns(len(own), OWN), _turns(len(around), AROUND)])
-    found: IntArray = np.concatenate([own, around])[np.argsort(place, kind="stable")][:size]
-    return found
+    return np.concatenate([own, around])[np.argsort(place, kind="stable")][:size]
 
 
 def by_turns(lists: Sequence[IntArray]) -> IntArray:
@@ -78,8 +77,7 @@ def by_turns(lists: Sequence[IntArray]) -> IntArray:
     place = np.concatenate([np.arange(len(rows)) for rows in lists])
     rows = np.concatenate(lists)[np.argsort(place, kind="stable")]
     _, first = np.unique(rows, return_index=True)
-    each_once: IntArray = rows[np.sort(first)]
-    return each_once
+    return rows[np.sort(first)]
 
 
 def _turns(count: int, share: int) -> FloatArray:
@@ -99,8 +97,7 @@ def _around(graph: TemporalGraph, query: Query, hops: int, own: IntArray, size: 
         most, nodes = size + len(known), np.flatnonzero(inside)
         rows = _latest(graph, 0, query.before, most, lambda src, dst: inside[src] | inside[dst], nodes)[::-1]
         known = np.concatenate([known, rows[~is_in(rows, known)]])
-    around: IntArray = known[len(own) :]
-    return around
+    return known[len(own) :]
 
 
 def near_all(near: Near, others: Sequence[int]) -> Near:
@@ -270,8 +267,7 @@ def distances(graph: TemporalGraph, query: Query, events: IntArray) -> IntArray:
         hop += 1
         if not _step(graph, query, distance, hop):
             break
-    nearest: IntArray = np.where(distance[ends] < 0, graph.num_nodes, distance[ends]).min(axis=0)
-    return nearest
+    return np.where(distance[ends] < 0, graph.num_nodes, distance[ends]).min(axis=0)
 
 
 def surroundings(
@@ -368,8 +364,7 @@ def _lazily_within_one_more_hop(
         ends = np.concatenate([src, dst])
         nodes = sorted_unique(ends[verdict[ends] == unknown])
         verdict[nodes] = np.where(_meets(graph, nodes, query.before, inside), near, far)
-        both: BoolArray = (verdict[src] == near) & (verdict[dst] == near)
-        return both
+        return (verdict[src] == near) & (verdict[dst] == near)
 
     return wanted
 

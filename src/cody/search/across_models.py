@@ -40,8 +40,7 @@ class WorstOf:
         every = [self.oracle.look_up(changes), *(as_floats(session.logits(changes)) for session in self.others)]
         margins = np.round(np.array(every, dtype=np.float64), DECIMALS)  # [models, B]
         self.margins.update(zip(changes, map(tuple, margins.T.tolist()), strict=True))
-        worst: FloatArray = self.sign * (self.sign * margins).max(axis=0)
-        return worst
+        return self.sign * (self.sign * margins).max(axis=0)
 
     def held(self, change: Change) -> int:
         """In how many models a change flips the decision."""

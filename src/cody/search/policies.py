@@ -36,8 +36,7 @@ def random(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle,
         oracle: Not used.
         rng: Makes the order.
     """
-    shuffled: IntArray = rng.permutation(events)
-    return shuffled
+    return rng.permutation(events)
 
 
 def temporal(

@@ -219,8 +219,7 @@ def is_plausible(graph: TemporalGraph, query: Query, pair: Pair) -> bool:
 def _rows_of(graph: TemporalGraph, query: Query, pair: Pair) -> IntArray:
     """The past events from one node to another."""
     rows = graph.history(pair[0], query.before)
-    found: IntArray = rows[(graph.src[rows] == pair[0]) & (graph.dst[rows] == pair[1])]
-    return found
+    return rows[(graph.src[rows] == pair[0]) & (graph.dst[rows] == pair[1])]
 
 
 def features_of_pair(graph: TemporalGraph, query: Query, pair: Pair) -> tuple[float, ...] | None:

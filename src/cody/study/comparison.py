@@ -50,8 +50,7 @@ class SurveyOutput(Form, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        plain: dict[str, Any] = msgspec.to_builtins(self)
-        return plain
+        return msgspec.to_builtins(self)
 
 
 def read_surveys(text: str | bytes) -> SurveyOutput:

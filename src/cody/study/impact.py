@@ -274,8 +274,7 @@ def _since(graph: TemporalGraph, rows: IntArray, queries: Sequence[Query]) -> Fl
     """The time from the latest of the events before each link to the link. [n]"""
     before, times = np.array([[query.before, query.time] for query in queries]).T
     latest = rows[np.searchsorted(rows, before.astype(np.int64)) - 1]
-    since: FloatArray = times - graph.time[latest]
-    return since
+    return times - graph.time[latest]
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,7 @@ class LinkMargins(NamedTuple):
     @property
     def reached(self) -> BoolArray:
         """Which links the events can reach. [n]"""
-        reached: BoolArray = ~np.isnan(self.original)
-        return reached
+        return ~np.isnan(self.original)
 
 
 def margins_without(

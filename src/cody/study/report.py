@@ -180,8 +180,7 @@ class Survey(Form, frozen=True, tag_field="schema", tag=SCHEMA):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        plain: dict[str, Any] = msgspec.to_builtins(self)
-        return plain
+        return msgspec.to_builtins(self)
 
     def rows(self) -> list[dict[str, Any]]:
         """Every figure as one row, for csv: kind, figure, value, low, high, and the node or event that it is about."""

@@ -94,5 +94,4 @@ class Request(NamedTuple):
             options |= {"decision": described(self.decision)}
         if self.others is not None:
             options |= self.others.described
-        plain: dict[str, Any] = json.loads(json.dumps(parts | {"options": options}))
-        return plain
+        return json.loads(json.dumps(parts | {"options": options}))

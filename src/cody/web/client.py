@@ -43,19 +43,16 @@ class ServerClient:
 
     def about(self) -> dict[str, Any]:
         """The data and the model of the server."""
-        found: dict[str, Any] = self._ask("GET", "/api/about")
-        return found
+        return self._ask("GET", "/api/about")
 
     def events(self, *, before: int | None = None, count: int = 25) -> list[dict[str, Any]]:
         """The latest events before a row, latest first, each with the model's prediction just before it."""
         limits = {"count": count} if before is None else {"count": count, "before": before}
-        found: list[dict[str, Any]] = self._ask("GET", f"/api/events?{urlencode(limits)}")
-        return found
+        return self._ask("GET", f"/api/events?{urlencode(limits)}")
 
     def node(self, name: str, *, count: int = 25) -> dict[str, Any]:
         """A node with its latest events and its most likely partners."""
-        found: dict[str, Any] = self._ask("GET", f"/api/nodes/{quote(name, safe='')}?{urlencode({'count': count})}")
-        return found
+        return self._ask("GET", f"/api/nodes/{quote(name, safe='')}?{urlencode({'count': count})}")
 
     def score(self, **question: Any) -> dict[str, Any]:
         """The prediction with nothing changed, and with changes.
@@ -64,8 +61,7 @@ class ServerClient:
             **question: `event`, or `src`, `dst` and `time`; `without`, `add`, `move`; one of `threshold`, `top`,
                 `rather_than` and `label`.
         """
-        found: dict[str, Any] = self._ask("POST", "/api/score", question)
-        return found
+        return self._ask("POST", "/api/score", question)
 
     def explain(self, *, explainer: str = DEFAULT_SEARCH, **question: Any) -> Explanation:
         """The explanation of a link, as `cody.explain` has it; waits for the search, and cancels it on Ctrl-C.
