@@ -1,5 +1,6 @@
 """The leaderboard: an entry holds all that its scores follow from, and the page follows from the entries."""
 
+import csv
 import importlib.util
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from cody.study.explainers import explainer
 from cody.study.leaderboard import answers_of, check_complete, entry_of, read_entry, write_entry
 
 ROOT = Path(__file__).parents[2]
+FIDELITY = ("scout-spatio-temporal", "cody-spatio-temporal", "greedy-spatio-temporal", "random-prefix")
 
 
 @pytest.fixture(scope="module")
@@ -61,3 +63,15 @@ def test_the_page_says_what_follows_from_the_entries():
     maker = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(maker)
     assert maker.PAGE.read_text(encoding="utf-8") == maker.page()
+
+
+def test_the_table_of_trained_models_says_what_was_measured():
+    with (ROOT / "results" / "benchmark-models.csv").open(encoding="utf-8") as file:
+        known = {(row["model"], row["explainer"]): row for row in csv.DictReader(file)}
+    lines = (ROOT / "docs" / "benchmark.md").read_text(encoding="utf-8").splitlines()
+    for model in dict.fromkeys(model for model, _ in known):
+        (line,) = (line for line in lines if line.startswith(f"| `{model}` | "))
+        shown = [known[model, name]["fid+"] for name in FIDELITY]
+        exact = [known[model, name]["exact"] for name in FIDELITY[::2]]  # Scout and GreeDy
+        numbers = [cell.split()[0] for cell in line.split(" | ")[2:]]
+        assert numbers == [f"{float(number):.2f}" for number in (*exact, *shown)]
