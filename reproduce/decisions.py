@@ -36,11 +36,13 @@ from cody.search.proposals import additions, moves, removals
 from cody.study.instances import TEST_PERIOD, rows_of
 
 QUESTION = ("data", "model", "decision", "positive", "edits", "event")
-FIELDS = (*QUESTION, "margin", "size", "rank", "rank_after", "evaluations", "seconds")
+FIELDS = (*QUESTION, "margin", "size", "rank", "rank_after", "evaluations", "seconds", "unit")
 EDITS = {"removals": (removals,), "removals, additions, moves": (removals, additions, moves)}
 RESULTS = Path("results/decisions.csv")
 PAGE = Path(__file__).parents[1] / "docs" / "questions" / "ranking.md"
 AT_A_TIME = 5  # questions of a setting
+UNIT = "above 0.5"  # its positive questions are the measure of all CPU times
+IN_A_UNIT = 20  # questions
 BEST = 10
 
 
@@ -57,6 +59,7 @@ OF_LINKS = {
     "above 0.8": lambda *_: cody.above(0.8),
     "in the top 10": lambda *_: cody.in_top(10),
     "rather than": preferred,
+    "between -1 and 1": lambda *_: cody.between(-1, 1),  # of the logit: the model is undecided
 }
 OF_LABELS = {
     "above 0.5": lambda *_: cody.above(0.5),
@@ -104,6 +107,13 @@ def measure(model, graph, query, decision, edits):
     return f"{why.original:.4f}", size, ranks[0], ranks[-1], why.evaluations, f"{seconds:.4f}"
 
 
+def unit_of(model, graph, seed):
+    """Median CPU seconds of a few plain questions: lines of several runs, or machines, compare by it."""
+    asked = questions(model, graph, OF_LINKS[UNIT], IN_A_UNIT, seed)[True]
+    taken = [measure(model, graph, graph.query(row), decision, (removals,))[-1] for row, decision in asked]
+    return f"{np.median([float(seconds) for seconds in taken]):.4f}"
+
+
 def run(options):
     done = {tuple(line[name] for name in QUESTION) for line in read(options.out)}
     every = [
@@ -113,6 +123,7 @@ def run(options):
         for positive, asked in questions(model, graph, decide_by, options.questions, options.seed).items()
     ]
     print(f"{sum(len(each[-1]) for each in every):,} questions drawn", file=sys.stderr, flush=True)
+    units = {each[:2]: unit_of(each[5], each[4], options.seed) for each in every if each[2] == UNIT and each[3]}
     is_new = not options.out.exists()
     with options.out.open("a", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
@@ -125,7 +136,8 @@ def run(options):
                 for row, decision in asked[start : start + AT_A_TIME]:
                     key = data, architecture, name, "yes" if positive else "no", allowed, str(row)
                     if key not in done:
-                        out.writerow((*key, *measure(model, graph, graph.query(row), decision, EDITS[allowed])))
+                        figures = measure(model, graph, graph.query(row), decision, EDITS[allowed])
+                        out.writerow((*key, *figures, units[data, architecture]))
                         file.flush()
             print(allowed, start + AT_A_TIME, file=sys.stderr, flush=True)
 
@@ -139,25 +151,23 @@ def table(lines):
     for line in lines:
         key = line["data"], line["model"], line["decision"], line["positive"]
         by_setting.setdefault(key, {}).setdefault(line["edits"], []).append(line)
-    for (data, model, decision, positive), by_edits in by_setting.items():
-        removed, more = (by_edits.get(allowed, []) for allowed in EDITS)
-        unit = _median_seconds(by_setting[data, model, "above 0.5", "yes"]["removals"])
-        answered, size, seconds = _figures(removed, unit)
-        further = "" if not more else "{} / {} / {}".format(*_figures(more, unit))
-        case = f"{data} | {model.upper()} | {decision} | {'is' if positive == 'yes' else 'is not'}"
-        yield f"| {case} | {len(removed)} | **{answered}** | {size} | {seconds} | {further} |"
+    for data, model in product(KINDS, ("tgn", "tgat")):
+        for decision, positive in product(KINDS[data], ("yes", "no")):
+            by_edits = by_setting.get((data, model, decision, positive), {})
+            removed, more = (by_edits.get(allowed, []) for allowed in EDITS)
+            if removed:
+                further = "" if not more else "{} / {} / {}".format(*_figures(more))
+                answered, size, cost = _figures(removed)
+                case = f"{data} | {model.upper()} | {decision} | {'is' if positive == 'yes' else 'is not'}"
+                yield f"| {case} | {len(removed)} | **{answered}** | {size} | {cost} | {further} |"
 
 
-def _median_seconds(lines):
-    return np.median([float(line["seconds"]) for line in lines])
-
-
-def _figures(lines, unit):
+def _figures(lines):
     """Share of questions answered, median size of the answers, median CPU time of all questions in units."""
     sizes = [int(line["size"]) for line in lines if line["size"]]
-    ratio = _median_seconds(lines) / unit
+    cost = np.median([float(line["seconds"]) / float(line["unit"]) for line in lines])
     size = f"{np.median(sizes):g}" if sizes else "–"
-    return f"{100 * len(sizes) / len(lines):.0f} %", size, f"{ratio:.1f}" if ratio < 10 else f"{ratio:.0f}"
+    return f"{100 * len(sizes) / len(lines):.0f} %", size, f"{cost:.1f}" if cost < 10 else f"{cost:.0f}"
 
 
 def main():
