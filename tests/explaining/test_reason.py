@@ -25,7 +25,7 @@ WHEN = (
 
 SENTENCES = {
     r"^(?:Without|Even without) (?P<what>.*?), the model would (?P<not>still not |still |not |)predict this "
-    r"(?:event|link)(?P<barely>, barely)?\.": "main",
+    r"(?:event|link)(?P<barely>, but only barely)?\.": "main",
     r"^ It suffices to remove any one of (?P<n>\d+) events(?P<which> .*?)?\.": "any_of",
     r"^ Most of it is the event (?P<what>.*?): with only this changed, the score is (?P<score>[\d.]+)\.": "most",
     r"^ (?P<which>Only both together matter|None of them matters alone): with a single one changed, the score is "
@@ -78,8 +78,8 @@ class Checker:
             rf"their (?:conversation|exchange) of the last ({SPAN}) \((\d+) events\)", what
         ):
             return self.conversation(span(conversation[1])[0], int(conversation[4]))
-        if grouped := re.fullmatch(r"(\d+) of (\d+) past events \((.*)\)", what):
-            assert int(grouped[1]) == len(rest)
+        if grouped := re.fullmatch(r"(?:(\d+) of|all) (\d+) past events \((.*)\)", what):
+            assert int(grouped[1] or grouped[2]) == len(rest)
             assert int(grouped[2]) == sum(event["edit"] == "removed" for event in self.events.values())
             parts = re.split(r"; and |; |, and (?=\d)", grouped[3])
         elif what.startswith("the events "):
@@ -275,7 +275,7 @@ def test_a_fan_out_and_its_time():
 
 def test_what_nearly_fails_is_called_close():
     why = pair(weights=[2.03, 0], bias=-0.02, src=[0, 0], dst=[2, 1], times=[0, 5])
-    assert "would not predict this event, barely." in why.reason
+    assert "would not predict this event, but only barely." in why.reason
     assert "0.88 to 0.50:" not in why.sentence
     assert "to 0.495: no link" in why.sentence
 

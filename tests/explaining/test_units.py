@@ -269,7 +269,10 @@ def test_a_sentence_names_few_units_and_counts_many():
     assert one.sentence.startswith("Without their conversation 0 ↔ 1 (2 mails) the score falls")
     model = ToyModel(graph, weights=[1, 1, 3, 3, 3, 3, 0], half_life=1e9, bias=-1.5)
     many = explain(model, graph, graph.query(6), by=kinds.pair)
-    assert many.sentence.startswith("Without 5 of 5 conversations (6 mails) the score falls")
+    assert many.sentence.startswith("Without all 5 conversations (6 mails) the score falls")
+    assert many.reason == "Without all 5 conversations, all with 0 (6 mails), the model would not predict this mail."
+    assert many.reason in str(many)
+    assert one.reason not in str(one)  # the sentence names the conversation, too
 
 
 # What goes along by a rule.

@@ -10,7 +10,7 @@ import cody
 from cody.models.decision import Above
 from cody.models.margins import scores
 from web.browser import SCHEMES, WIDTHS, axe_source, chromium, moved_by_clicks, serious_faults, shows, tab
-from web.explained import BIDI, EVIL, cut_short, imagined, large, toy
+from web.explained import BIDI, EVIL, cut_short, imagined, large, nothing, toy
 
 
 @pytest.fixture(scope="module")
@@ -185,6 +185,17 @@ def test_where_nothing_was_found_the_page_says_what_to_try(browser, tmp_path):
         options = [*(option for option, _ in why.next_steps), "--allow remove,add"]
         assert commands == [f"cody explain --event 7 {option}" for option in options]
     assert "What to try next" not in toy().to_html()
+
+
+def test_no_page_without_an_answer_is_a_dead_end(browser, tmp_path):
+    everything, six = nothing(), toy(bias=40.0, size=2, prove=3)
+    assert (everything.verdict, six.verdict) == ("none among the candidates",) * 2
+    with tab(browser) as watched:
+        for why, options in ((everything, ["--allow remove,add"]), (six, ["--candidates 8", "--allow remove,add"])):
+            page = watched.open(why, tmp_path)
+            asked = [f"cody explain --event {why.event} {option}" for option in options]
+            assert page.locator(".next code").all_inner_texts() == asked
+            assert page.locator(".next code").first.is_visible()
 
 
 def test_what_is_copied_from_a_list_can_be_read(browser, why, tmp_path):

@@ -176,6 +176,20 @@ def test_budget_and_horizon_can_be_set(browser, address):
         assert page.locator("#evaluations").input_value() == "40"
 
 
+def test_where_nothing_was_found_a_button_looks_further(browser, address):
+    with tab(browser) as watched:
+        page = watched.page
+        page.goto(f"{address}/?event=53860&candidates=6")
+        page.wait_for_url("**/*explainer=*")
+        assert page.locator(".next button").all_inner_texts() == ["Consider older events, too", "Add events, too"]
+        page.get_by_role("button", name="Consider older events, too").click()
+        page.wait_for_url("**/*candidates=24*")
+        page.goto(f"{address}/?event=53860&candidates=6")
+        page.wait_for_url("**/*explainer=*")
+        page.get_by_role("button", name="Add events, too").click()
+        page.wait_for_url("**/*why_not=1*")
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize(
     ("asked", "shown"),

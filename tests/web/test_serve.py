@@ -506,6 +506,14 @@ def test_an_address_is_bounded_as_a_request_is(asked, address, words):
     assert words in page.text
 
 
+def test_an_address_that_does_not_exist_is_a_page_for_a_browser_and_json_for_a_program(asked):
+    program, browser = asked.get("/nowhere"), asked.ask("GET", "/nowhere", headers={"accept": "text/html,*/*"})
+    assert (program.status, program.json()) == (404, {"detail": "There is nothing at /nowhere."})
+    assert browser.status == 404
+    assert "There is nothing at /nowhere." in browser.text
+    assert '<a href=".">CoDy</a>' in browser.text  # the way back
+
+
 def test_a_method_that_a_path_does_not_have_is_answered_with_those_that_it_has(asked):
     refused = asked.ask("PUT", "/api/explanations/x")
     assert (refused.status, refused.headers["allow"]) == (405, "DELETE, GET")

@@ -20,6 +20,7 @@ from cody.cli.messages import styled
 from cody.data import Dataset, DataSummary, is_here
 from cody.explaining.advice import NextStep, next_steps
 from cody.explaining.explanation import Explanation
+from cody.explaining.unit_words import sentence_says_all
 from cody.explaining.waterfall import waterfall_lines
 from cody.explaining.what_if import DecidedCase, Scenario
 from cody.explaining.without import few_rows
@@ -359,9 +360,9 @@ def _removed(graph: TemporalGraph, case: Scenario) -> tuple[str, str, str]:
 def explanation(why: Explanation) -> Iterable[ShownPart]:
     """The question, the answer, the events it is about, and how far it can be trusted."""
     yield Prose(why.question)
-    if why.reason and not why.units:  # of units, the sentence says it all
+    if headed := bool(why.reason) and not sentence_says_all(why):
         yield Prose(why.reason, bold=True)
-    yield Prose(why.sentence, bold=not why.reason or bool(why.units))
+    yield Prose(why.sentence, bold=not headed)
     if why.rows:
         yield ""
         yield answer(why)

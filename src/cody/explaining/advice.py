@@ -13,6 +13,7 @@ from cody.utils.words import duration
 if TYPE_CHECKING:
     from cody.explaining.explanation import Explanation
 
+NONE_AMONG = "none among the candidates"  # a verdict: every set was evaluated
 LONGEST = 600.0  # seconds; nobody is sent to wait for longer
 
 
@@ -24,9 +25,11 @@ class NextStep(NamedTuple):
 
 
 def next_steps(why: Explanation) -> list[NextStep]:
-    """What to try next; nothing if an answer was found, or there is none."""
-    if why.verdict not in ("none within the budget", "none found") or not why.candidates or why.recourse is not None:
+    """What to try next; nothing if an answer was found, or nothing else could matter."""
+    if not is_open(why) or not why.candidates:
         return []
+    if why.verdict == NONE_AMONG:
+        return _older(why, len(why.candidates)) if not why.has_all_events else []
     if why.ended == SECONDS:  # until there is more time, nothing else would help
         return [NextStep(f"--seconds {ceil(10 * why.seconds)}", "to look further")]
     each, usual = why.seconds / max(1, why.evaluations), scout.__name__
@@ -40,7 +43,16 @@ def next_steps(why: Explanation) -> list[NextStep]:
         kind = {1: "single events", 2: "pairs", 3: "triples"}.get(size, f"sets of {size}")
         purpose = f"to try the other {left:,} {kind}, too (within {duration(left * each)})"
         steps.append(NextStep(f"--prove {size + 1}", purpose))
-    looked_at = number if why.wider is None else why.wider.events
-    if looked_at in (why.parameters["candidates"]["size"], *WIDTHS):  # if it is less, there are no others
-        steps.append(NextStep(f"--candidates {4 * looked_at}", "to consider older events, too"))
-    return steps
+    return steps + _older(why, number if why.wider is None else why.wider.events)
+
+
+def is_open(why: Explanation) -> bool:
+    """Whether nothing was found, but might be by another search."""
+    return why.recourse is None and why.verdict in ("none within the budget", "none found", NONE_AMONG)
+
+
+def _older(why: Explanation, looked_at: int) -> list[NextStep]:
+    """More candidates, if there are any: fewer than were asked for are all that there are."""
+    if looked_at not in (why.parameters["candidates"]["size"], *WIDTHS):
+        return []
+    return [NextStep(f"--candidates {4 * looked_at}", "to consider older events, too")]

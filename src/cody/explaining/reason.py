@@ -16,7 +16,7 @@ from cody.explaining.unit_words import without_units
 from cody.graph.edits import ADDED, ALTERED, MOVED, REMOVED
 from cody.models.decision import Above
 from cody.models.margins import flips, numbers, shift
-from cody.utils.words import count, duration_about, duration_at_least, is_date, moment, sanitize, unit_of_time
+from cody.utils.words import count, duration_about, duration_at_least, is_date, moment, part_of, sanitize, unit_of_time
 
 if TYPE_CHECKING:
     from cody.explaining.explanation import Event, Explanation, Recourse
@@ -82,7 +82,7 @@ def _consequence(why: Explanation, flipped: bool) -> str:
     assert why.without is not None
     thing = why.event_name if why.event is not None or why.subject == "event" else why.subject
     who, does = why.decision.would(why.without, f"this {thing}")
-    barely = ", barely" if flipped and why.decision.is_close(why.without) else ""
+    barely = ", but only barely" if flipped and why.decision.is_close(why.without) else ""
     return f"{who} would {'' if flipped else 'still '}{does}{barely}"
 
 
@@ -91,7 +91,9 @@ def _edits(why: Explanation) -> str:
     parts = []
     if removed := _changed(why, REMOVED):
         past = sum(event.edit == REMOVED for event in why.candidates)
-        parts.append(without_units(why, past) if why.units else f"without {_events(why, removed, of_all=True)}")
+        parts.append(
+            without_units(why, past, described=True) if why.units else f"without {_events(why, removed, of_all=True)}"
+        )
     if added := _changed(why, ADDED):
         parts.append(f"with {_events(why, added, new=True)}")
     if moved := _changed(why, MOVED):
@@ -121,7 +123,7 @@ def _events(why: Explanation, events: Sequence[Event], *, of_all: bool = False, 
         named = _listed([_where_and_when(why, [event]) for event in events])
         return f"{'' if new else 'the '}{name}s {named}"
     past = sum(event.edit == REMOVED for event in why.candidates)
-    total = f"{len(events)} of {count(past, f'past {name}')}" if of_all else count(len(events), name)
+    total = part_of(len(events), past, f"past {name}") if of_all else count(len(events), name)
     return f"{total} ({_listed([f'{len(group)} {_where_and_when(why, group)}' for group in groups])})"
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import permutations
 from typing import TYPE_CHECKING, NamedTuple
 
 from cody.models.decision import State
-from cody.utils.words import ago, count, earlier, enumerated, is_date, moment
+from cody.utils.words import ago, count, earlier, enumerated, is_date, moment, part_of, sanitize
 
 if TYPE_CHECKING:
     from cody.explaining.explanation import ChangedUnit, Explanation
@@ -14,23 +16,40 @@ NAMED_UNITS = 3  # units of an answer that a sentence names
 NAMED_DEPENDANTS = 8  # events that go along, by row
 
 
-def without_units(why: Explanation, past: int) -> str:
+def without_units(why: Explanation, past: int, *, described: bool = False) -> str:
     """The units that an answer removes: by name if they are few, else their number; and how many events they are.
 
     Args:
         why: The explanation.
         past: How many units could be removed.
+        described: Where their number is said, say also what they have in common, or else the first of them.
     """
     units = [unit for row in why.rows if (unit := why.unit(row)) is not None]
     along = count(len(why.along), f"dependent {why.event_name}") if why.along else ""
     if not why.unit_name:
-        named = f"{len(units)} of {count(past, f'past {why.event_name}')}"
+        named = part_of(len(units), past, f"past {why.event_name}")
     elif len(units) > NAMED_UNITS:
         events = len(frozenset().union(*(unit.rows for unit in units)))
-        named = f"{len(units)} of {count(past, why.unit_name)} ({count(events, why.event_name)})"
+        which = _which(why, units) if described else ""
+        named = f"{part_of(len(units), past, why.unit_name)}{which} ({count(events, why.event_name)})"
     else:
         named = enumerated([_named(why, unit) for unit in units])
     return f"without {named}" + (f" and {along}" if along else "")
+
+
+def sentence_says_all(why: Explanation) -> bool:
+    """Whether the sentence of an answer names its units already, so that the reason adds nothing."""
+    return bool(why.units) and (not why.unit_name or len(why.rows) <= NAMED_UNITS)
+
+
+def _which(why: Explanation, units: Sequence[ChangedUnit]) -> str:
+    """The node that all these units are about, if they are pairs of nodes that share one; else the first two."""
+    ends = [{event.src, event.dst} for event in (why.candidate(unit.row) for unit in units)]
+    pairs = [{" ↔ ".join(sanitize(end, 24) for end in order) for order in permutations(sorted(each))} for each in ends]
+    names = [unit.name.removeprefix(f"{why.unit_name} ") for unit in units]
+    if all(name in pair for name, pair in zip(names, pairs, strict=True)) and (shared := set.intersection(*ends)):
+        return f", all with {sanitize(min(shared), 24)}"
+    return f", among them {enumerated(names[:2])}"
 
 
 def togetherness(why: Explanation) -> str:

@@ -12,13 +12,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cody.explaining import recourse_words
 from cody.explaining.reason import reason
-from cody.explaining.unit_words import left_out, togetherness, unit_cells, without_units
+from cody.explaining.unit_words import left_out, sentence_says_all, togetherness, unit_cells, without_units
 from cody.explaining.waterfall import waterfall_lines
 from cody.graph.edits import ADDED, ALTERED, MOVED, REMOVED
 from cody.models.decision import Above, State, Subject, still
 from cody.search.result import EVALUATIONS, ITERATIONS
 from cody.utils.tables import TextTable
-from cody.utils.words import count, earlier, enumerated, heading_of_times, is_date, moment, moment_and_zone, sanitize
+from cody.utils.words import (
+    count,
+    earlier,
+    enumerated,
+    heading_of_times,
+    is_date,
+    moment,
+    moment_and_zone,
+    part_of,
+    sanitize,
+)
 
 if TYPE_CHECKING:
     from cody.explaining.explanation import Elsewhere, Event, Explanation
@@ -40,7 +50,7 @@ ONE_ACTION = (
 def text(why: Explanation) -> str:
     """The question, the reason, the answer, its tables and the notes below them."""
     tables = [line for table in tables_of(why) for line in table.as_text().lines()]
-    first = [question(why), *([] if why.units else [reason(why)]), sentence(why)]  # of units, the sentence says it all
+    first = [question(why), *([] if sentence_says_all(why) else [reason(why)]), sentence(why)]
     return "\n".join(part for part in [*first, *tables, *waterfall_lines(why), *notes(why)] if part)
 
 
@@ -98,7 +108,7 @@ def sentence(why: Explanation) -> str:
     if not why.candidates:
         return f"There are no past {_thing(why)}s near this {_subject(why)} to remove."
     if why.factual:
-        named = f"{len(why.rows)} of {_past(why, len(why.candidates))}"
+        named = part_of(len(why.rows), len(why.candidates), why.unit_name or f"past {why.event_name}")
         effect = f"Without them {_moved(why)}." if why.rows and _moved(why) else ""
         return f"Named as important: {named}. {effect}".rstrip()
     return f"{_none_found(why)} {_closest(why)}"
@@ -487,15 +497,11 @@ def changed_in_words(edits: Sequence[str], past: int, event: str = "event", unit
     >>> changed_in_words([REMOVED, ADDED], 64)
     'without 1 of 64 past events and with 1 event added'
     """
-    parts = {
-        REMOVED: "without {} of " + count(past, unit or f"past {event}"),
-        ADDED: "with {} added",
-        MOVED: "with {} moved",
-        ALTERED: "with {} altered",
-    }
-    numbers = {edit: edits.count(edit) for edit in parts}
-    counted = {edit: f"{number}" if edit == REMOVED else count(number, event) for edit, number in numbers.items()}
-    return " and ".join(words.format(counted[edit]) for edit, words in parts.items() if numbers[edit])
+    kinds = {ADDED: "added", MOVED: "moved", ALTERED: "altered"}
+    removed, others = edits.count(REMOVED), {edit: edits.count(edit) for edit in kinds}
+    parts = [f"without {part_of(removed, past, unit or f'past {event}')}"] * bool(removed)
+    parts += [f"with {count(number, event)} {kinds[edit]}" for edit, number in others.items() if number]
+    return " and ".join(parts)
 
 
 def protected_in_words(protected: dict[str, Any] | None, occasion: str = "link") -> str:

@@ -303,6 +303,15 @@ def count(number: int, thing: str) -> str:
     return f"{number:,} {thing}" + ("" if number == 1 else "s")
 
 
+def part_of(number: int, every: int, thing: str) -> str:
+    """Some of a number of things.
+
+    >>> part_of(2, 64, "event"), part_of(6, 6, "event"), part_of(1, 1, "event")
+    ('2 of 64 events', 'all 6 events', '1 of 1 event')
+    """
+    return f"all {count(every, thing)}" if number == every > 1 else f"{number:,} of {count(every, thing)}"
+
+
 def in_words(place: int) -> str:
     """A place in an order, the first ten as words.
 

@@ -20,6 +20,7 @@ from cody.explaining.what_if import Scenario, parse_add, parse_move, parse_rows
 from cody.graph.columns import LONGEST_NAME
 from cody.graph.edits import Add, Edit, Move
 from cody.models.contract import check_changes
+from cody.utils.words import sanitize
 from cody.web import live_pages as pages
 from cody.web.bodies import (
     About,
@@ -89,6 +90,15 @@ def create_app(
     )
     app.add_exception_handler(CodyError, _problem)
     app.add_exception_handler(405, _other_methods)
+
+    async def nothing_here(request: Request, _: Exception) -> Response:
+        """A page for a browser, and JSON for a program."""
+        words = f"There is nothing at {sanitize(request.url.path, 80)}."
+        if "text/html" in request.headers.get("accept", ""):
+            return HTMLResponse(pages.error_page(live, words), 404)
+        return JSONResponse({"detail": words}, 404)
+
+    app.add_exception_handler(404, nothing_here)
     _add_pages(app, live)
     _add_questions(app, live)
     _add_searches(app, live)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cody.data import datasets
+from cody.explaining.advice import NextStep, is_open
 from cody.explaining.wording import capital
 from cody.models.decision import Above, Between, InTop, Labelled, RatherThan
 from cody.utils.words import count, in_words, is_date, moment, moment_and_zone, sanitize
@@ -64,24 +65,31 @@ def head(facts: Facts, *, searched: bool, starts: bool = False) -> Markup:
 
 
 def what_next(facts: Facts) -> Markup | None:
-    """What to try where nothing was found: commands, and with a server a button; None where there is nothing to try."""
-    if not facts.why.next_steps:
+    """What to try where nothing was found: commands, or with a server buttons; None where there is nothing to try."""
+    why = facts.why
+    if not is_open(why):
         return None
-    adding = "--why-not" if facts.why.original <= 0 else "--allow remove,add"
-    removals_only = all(event.edit == REMOVED for event in facts.why.candidates)
-    steps = [*facts.why.next_steps, *[(adding, "to add events, too")] * removals_only]
-    listed = (
-        element("li", element("code", f"{facts.command('explain')} {option}"), f" {purpose}")
-        for option, purpose in steps
-    )
-    button = element("button", "Search with added events, too", type="button", id="add-too", class_="main")
-    return element(
-        "div",
-        element("h2", "What to try next"),
-        button if facts.served and removals_only else None,
-        element("ul", *listed),
-        class_="next",
-    )
+    steps = list(why.next_steps)
+    if all(event.edit == REMOVED for event in why.candidates):
+        steps.append(NextStep("--why-not" if why.original <= 0 else "--allow remove,add", "to add events, too"))
+    if not steps:
+        return None
+    title = element("h2", "What to try next")
+    if facts.served:
+        return element("div", title, element("p", *map(_button_for, steps), class_="fields"), class_="next")
+    command = facts.command("explain")
+    listed = (element("li", element("code", f"{command} {step.option}"), f" {step.purpose}") for step in steps)
+    return element("div", title, element("ul", *listed), class_="next")
+
+
+def _button_for(step: NextStep) -> Markup | None:
+    """A button that searches with an option, if the page has a field for it."""
+    option, _, value = step.option.removeprefix("--").partition(" ")
+    field = "why-not" if option in ("why-not", "allow") else option
+    if field not in ("why-not", "evaluations", "candidates", "explainer"):
+        return None
+    words = capital(step.purpose.removeprefix("to "))
+    return element("button", words, type="button", class_="main", data_try=field, data_value=value)
 
 
 def bar(facts: Facts, opened: NamedChange) -> Markup:
@@ -255,7 +263,7 @@ def _badges(facts: Facts) -> Iterator[Markup]:
         yield element("li", "✓ verified by replay", class_="good")
         if why.is_minimal:
             yield element("li", "✓ no smaller set", class_="good")
-    else:
+    elif why.candidates:
         yield element("li", why.verdict)
     yield element("li", f"{count(why.evaluations, 'set')} evaluated")
 

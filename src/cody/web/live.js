@@ -88,8 +88,12 @@ find("#search-there")?.addEventListener("click", () => {
   wanted.set("explainer", find("#explainer").value);
   location.search = wanted;
 });
-find("#add-too")?.addEventListener("click", () => {
-  find("#why-not").checked = true;
-  search();
-});
+for (const button of document.querySelectorAll("[data-try]")) {
+  button.addEventListener("click", () => {
+    const field = find(`#${button.dataset.try}`);
+    if (field.type === "checkbox") field.checked = true;
+    else field.value = button.dataset.value;
+    search();
+  });
+}
 if (live?.start) search(true);

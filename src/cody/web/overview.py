@@ -129,6 +129,7 @@ def histogram(found: Overview) -> Markup:
     ]
     labels = [element("text", f"{at:g}", x=percent(at), y=HEIGHT + 16) for at in (0.0, 0.5, 1.0)]
     line = element("line", x1=0, x2="100%", y1=HEIGHT, y2=HEIGHT, class_="rule")
+    labels.append(element("text", "score", x="75%", y=HEIGHT + 16))
     drawn = element("svg", *bars, line, *labels, width="100%", height=HEIGHT + 20, role="img", aria_label="Scores")
     legend = [element("li", element("i", class_="happened"), "happened")]
     legend += [element("li", element("i", class_="other"), "did not happen")] if found.others else []

@@ -149,8 +149,16 @@ def content(facts: Facts, opened: NamedChange, model: LiveControls | None = None
             card("timeline", _timeline_title(facts), _timeline_words(facts), drawing, _legend(facts)),
             _behind(facts, opened),
             card("ways", "Counterfactuals", _ways_words(facts), alternatives(facts)) if several else None,
-            card("survives", "What it survives", why.stability, stability_table(facts)) if why.elsewhere else None,
-            card("all", f"All {facts.past}", _table_words(facts), _filter(), _scrolled(facts, chosen)),
+            card("survives", "What it survives", why.stability, _scrolled(stability_table(facts), "models"))
+            if why.elsewhere
+            else None,
+            card(
+                "all",
+                f"All {facts.past}",
+                _table_words(facts),
+                _filter(),
+                _scrolled(candidates_table(facts, chosen), f"{facts.thing}s"),
+            ),
         ]
     else:
         parts.append(_behind(facts, opened))
@@ -307,9 +315,8 @@ def _filter() -> Markup:
     return element("div", label, element("span", "", id="found", role="status"), clear, class_="controls")
 
 
-def _scrolled(facts: Facts, chosen: frozenset[int]) -> Markup:
-    region = {"tabindex": 0, "role": "region", "aria-label": f"Table of {facts.thing}s"}
-    return element("div", candidates_table(facts, chosen), class_="scroll", **region)
+def _scrolled(rows: Markup, of: str) -> Markup:
+    return element("div", rows, class_="scroll", tabindex=0, role="region", aria_label=f"Table of {of}")
 
 
 def _settings(facts: Facts) -> Markup:

@@ -15,6 +15,8 @@ AXIS_ROOM = 26.0  # pixels below the lanes for the labels of the axis
 LINK_GAP = 22.0  # pixels between the past events and the explained link
 LETTER = 6.6  # pixels of a letter beside a lane
 THINNEST, THICKEST = 1.3, 5.0
+BESIDE_A_LANE = 8.0  # pixels between a lane and the middle of a label
+BESIDE_A_LANE = 8.0  # pixels between a lane and the middle of a label
 TAG_HEIGHT = 15.0
 FEW = 12  # events of an answer that are crossed out in full size
 MOST_TAGS = 3  # events of an answer that are labelled in place
@@ -140,7 +142,7 @@ def _tags(facts: Facts, places: Sequence[float], rows: dict[str, Lane]) -> dict[
     middles = {number: _arc(facts.why.candidates[number], rows) for number in numbers}
     for number in sorted(numbers, key=lambda number: middles[number][2]):
         event, (_, x, y) = facts.why.candidates[number], middles[number]
-        last = max(y, last + TAG_HEIGHT)  # none overlaps the one above it
+        last = _off_the_lanes(max(y, last + TAG_HEIGHT), rows)  # none overlaps the one above it
         link = f"{facts.short_labels[event.src]} → {facts.short_labels[event.dst]}"
         words = f"{f'this {facts.thing}' if len(numbers) == 1 else link}, {facts.before(event)} before"
         left = places[number] > 0.3
@@ -148,6 +150,11 @@ def _tags(facts: Facts, places: Sequence[float], rows: dict[str, Lane]) -> dict[
             "text", words, class_="tag end" if left else "tag", x=x - 12 if left else x + 14, y=last
         )
     return found
+
+
+def _off_the_lanes(y: float, rows: dict[str, Lane]) -> float:
+    """Where a label stands whose middle should be there, so that no lane strikes it through."""
+    return next((lane.y + BESIDE_A_LANE for lane in rows.values() if abs(lane.y - y) < BESIDE_A_LANE), y)
 
 
 def _beside(events: Sequence[Event], places: Sequence[float], first: int, rows: dict[str, Lane]) -> Iterator[Markup]:
