@@ -232,6 +232,48 @@ class ComparedWithItsBatch(WithoutMemory):
         return embedded - embedded.mean(0)
 
 
+class ByEnd(WithoutMemory):
+    """Embeds one end of a link after the other, as GraphMixer and TGAT do."""
+
+    layers = 1
+
+    def compute_src_dst_node_temporal_embeddings(
+        self, src_node_ids, dst_node_ids, node_interact_times, num_neighbors=20
+    ):
+        more = {"node_interact_times": node_interact_times, "layer": self.layers, "num_neighbors": num_neighbors}
+        return tuple(
+            self.compute_node_temporal_embeddings(node_ids=nodes, **more) for nodes in (src_node_ids, dst_node_ids)
+        )
+
+    def compute_node_temporal_embeddings(self, node_ids, node_interact_times, layer, num_neighbors):
+        own = self.node_raw_features[torch.from_numpy(node_ids)]
+        if not layer:
+            return own
+        if layer == self.layers:
+            self.computed = getattr(self, "computed", 0) + len(node_ids)
+        nodes, events, times = self._neighbours(node_ids, node_interact_times, num_neighbors)
+        around = self.compute_node_temporal_embeddings(nodes.ravel(), times.ravel(), layer - 1, num_neighbors)
+        exists = torch.from_numpy(nodes > 0)[..., None]
+        elapsed = torch.from_numpy(node_interact_times[:, None] - times).float()[..., None] / 100
+        parts = [around.view(*nodes.shape, -1), self.edge_raw_features[torch.from_numpy(events)], elapsed, exists]
+        return self.layer(torch.cat([own, *((part * exists).sum(1) for part in parts)], dim=1))
+
+    def _neighbours(self, nodes, times, count):
+        return self.neighbor_sampler.get_historical_neighbors(nodes, times, count)
+
+
+class TwoLayers(ByEnd):
+    layers = 2
+
+
+class ReadsOn(ByEnd):
+    """Reads more events where there are real ones."""
+
+    def _neighbours(self, nodes, times, count):
+        found = super()._neighbours(nodes, times, count)
+        return super()._neighbours(nodes, times, 5 * count) if found[1].max() > 1 else found
+
+
 class Merge(nn.Module):
     def __init__(self):
         super().__init__()
@@ -292,7 +334,7 @@ def from_kept(backbone, predictor, graph, query, removed, batch=7):
     return float(predictor(one, other))
 
 
-KINDS = [WithoutMemory, WithMemory, LastMessage, of_embeddings]
+KINDS = [WithoutMemory, WithMemory, LastMessage, of_embeddings, ByEnd, TwoLayers, ReadsOn]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -402,6 +444,54 @@ def test_hops_are_how_far_the_backbone_asks_for_neighbours():
     assert dyglib.wrap(PaddedToTheLongest(graph), Merge(), data=graph).hops == 1
     assert dyglib.wrap(LastMessage(graph), Merge(), data=graph, num_neighbors=4).hops == 1
     assert dyglib.wrap(WithoutMemory(graph), Merge(), data=graph, num_neighbors=4, hops=3).hops == 3
+
+
+@pytest.mark.parametrize(("kind", "hops"), [(ByEnd, 1), (TwoLayers, 2)])
+def test_each_end_is_embedded_once_for_all_histories_of_which_it_reads_the_same(kind, hops):
+    graph = some_graph()
+    model = dyglib.wrap(kind(graph), Merge(), data=graph, num_neighbors=3)
+    backbone = model.steps.score.__self__.backbone
+    query, rng = graph.query(45), np.random.default_rng(0)
+    changes = [frozenset(rng.integers(0, 45, 4).tolist()) for _ in range(60)]
+    expected = [model.reference(query, change).logits(query, [change])[0] for change in changes]
+    backbone.computed = 0
+    session = model.session(query)
+    np.testing.assert_allclose(session.logits(changes), expected, atol=1e-5)
+    assert 2 < backbone.computed < len(changes)
+    backbone.computed = 0
+    np.testing.assert_allclose(session.logits(changes[::-1]), expected[::-1], atol=1e-5)
+    assert backbone.computed == 0  # it remembers
+    assert dyglib.ONE_END not in vars(backbone)
+    added = frozenset({graph.num_events})
+    for features in ([2.0, 1.0], [0.0, -3.0]):  # another log has another event in the same row
+        longer = model.on(graph.imagine([Add(int(graph.src[45]), 3, float(query.time) - 1, features)]))
+        answers = [longer.logits(query, [added])[0], longer.reference(query, added).logits(query, [added])[0]]
+        np.testing.assert_allclose(*answers, atol=1e-5)
+
+
+def test_of_a_model_that_cuts_histories_only_what_it_keeps_tells_them_apart():
+    graph = some_graph(200)
+    model = dyglib.wrap(PaddedToTheLongest(graph), Merge(), data=graph)
+    scored, steps = [], model.steps.score.__self__
+    scores = steps.scores
+    steps.scores = lambda links, pasts: scored.extend(pasts) or scores(links, pasts)
+    query = graph.query(190)
+    older = [frozenset({row}) for row in range(60)]
+    assert min(len(graph.history(node, 190)) - len(graph.history(node, 60)) for node in query[:2]) > 9
+    expected = model.reference(query, frozenset()).logits(query, [frozenset()])
+    scored.clear()
+    np.testing.assert_allclose(model.logits(query, older), np.repeat(expected, len(older)), atol=1e-5)
+    assert len(scored) == 1
+    recent = [frozenset({row}) for row in range(100, 190)]
+    expected = [model.reference(query, change).logits(query, [change])[0] for change in recent]
+    np.testing.assert_allclose(model.logits(query, recent), expected, atol=1e-5)
+
+
+def test_a_model_that_reads_more_than_it_seemed_to_shares_nothing():
+    graph = some_graph()
+    steps = dyglib.wrap(ReadsOn(graph), Merge(), data=graph, num_neighbors=2).steps.score.__self__
+    assert not steps.shares
+    assert dyglib.wrap(ByEnd(graph), Merge(), data=graph, num_neighbors=2).steps.score.__self__.shares
 
 
 def test_embeddings_that_no_message_needs_are_not_computed_to_replay_events():

@@ -86,6 +86,17 @@ def test_tokens_are_the_latest_events_oldest_first(graph):
         assert (tokens.nodes[0, len(rows) :] == -1).all()
 
 
+def test_histories_of_which_the_same_is_read_are_scored_once(graph, network):
+    seen = []
+    model = wrapped(graph, lambda links: seen.append(len(links.src)) or network(links))
+    query = graph.query(149)
+    seen.clear()
+    answers = model.logits(query, [frozenset({row}) for row in range(149)])
+    assert 1 < sum(seen) <= 1 + COUNT + 1  # nothing of what is read is removed, or one of it
+    expected = [model.reference(query, frozenset({row})).logits(query, [frozenset({row})])[0] for row in range(149)]
+    np.testing.assert_allclose(answers, expected, atol=1e-5)
+
+
 def test_events_of_the_same_moment_are_read_where_that_is_wanted():
     graph = TemporalGraph.from_arrays([0, 0], [1, 1], [5.0, 5.0])
     for same_time, number in ((False, 0), (True, 1)):

@@ -16,7 +16,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any, NamedTuple
@@ -35,7 +35,7 @@ from cody.adapters.history import SNAPSHOT_BYTES, HistoryModel, from_steps
 from cody.adapters.modules import check_modules, copied, evaluating, unwrapped, warn_of_half_precision
 from cody.adapters.past import Events, Past
 from cody.adapters.predictor import LogitPredictor
-from cody.adapters.together import ScoresTogether, answers_alone
+from cody.adapters.together import ScoresTogether, answers_alone, distinct, keys_of
 from cody.errors import CallError, ModelError, SlowModelWarning, did_you_mean
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph
 from cody.graph.grid import make_grid, usual_splits
@@ -46,6 +46,8 @@ __all__ = ["DyglibSteps", "Past", "PastSampler", "wrap"]
 
 STATE = "memory_bank."  # in names of parameters that are not weights
 TABLES = ("neighbor_sampler", "node_raw_features", "edge_raw_features")  # large, and never changed
+ONE_END = "compute_node_temporal_embeddings"  # of a backbone that embeds the ends of a link one after the other
+EMBEDDINGS_KEPT = 4096
 
 
 def wrap(
@@ -121,7 +123,11 @@ def wrap(
 
 def _without_memory(graph: TemporalGraph, steps: DyglibSteps, given: dict[str, Any]) -> HistoryModel:
     """Many sets at once, if the model's answers do not depend on the batch."""
-    if answers_alone(steps, graph):
+    alone = answers_alone(steps, graph)
+    if not alone and steps.shares:  # it reads something else than what the probe has seen
+        steps.shares = False
+        alone = answers_alone(steps, graph)
+    if alone:
         return from_steps(graph, **given, score_many=steps.score_many, score_links=steps.score_links)
     warnings.warn(
         f"explanations will be slow: the score of a link by {steps.name} depends on the other links of its batch. "
@@ -170,6 +176,10 @@ class DyglibSteps(ScoresTogether):
         self.embeds = True  # whether embeddings are computed when a batch is observed
         self.narrow = False  # whether pending messages are applied only for the nodes that a score reads
         self.probe = Probe()
+        self.shares = False  # whether histories of which the same is read have the same score
+        self.by_end = self.bank is None and hasattr(type(backbone), ONE_END)
+        self.embedded: dict[Hashable, Tensor] = {}  # of nodes, by what is read; of this log:
+        self.embedded_on: TemporalGraph | None = None
         _pad_to_full_length(backbone)
 
     def start(self) -> None:
@@ -208,14 +218,78 @@ class DyglibSteps(ScoresTogether):
             source, target = self._embed(sampler, features, *columns, **self._scoring())
         return self.predict(len(links), input_1=source, input_2=target)
 
+    def read(self, query: Query, pasts: Sequence[Past]) -> Sequence[Hashable]:
+        if not self.shares or self.by_end:
+            return super().read(query, pasts)
+        nodes = np.tile([query.src + 1, query.dst + 1], len(pasts))
+        keys = self._read_by(PastSampler(pasts), nodes, np.full(len(nodes), query.time))
+        return list(zip(keys[::2], keys[1::2], strict=True))
+
+    def score_many(self, query: Query, pasts: Sequence[Past]) -> FloatArray:
+        with self._each_end_once(pasts[0].graph):
+            return super().score_many(query, pasts)
+
+    def score_links(self, links: Sequence[Query], past: Past) -> FloatArray:
+        with self._each_end_once(past.graph):
+            return super().score_links(links, past)
+
+    @contextmanager
+    def _each_end_once(self, graph: TemporalGraph) -> Iterator[None]:
+        """Inside, a node is embedded once for all histories of which the same is read."""
+        if not (self.shares and self.by_end):
+            yield
+            return
+        if graph is not self.embedded_on:
+            self.embedded, self.embedded_on = {}, graph
+        vars(self.backbone)[ONE_END] = self._embed_once
+        try:
+            yield
+        finally:
+            del vars(self.backbone)[ONE_END]
+
+    def _embed_once(self, node_ids: IntArray, node_interact_times: FloatArray, *more: Any, **options: Any) -> Tensor:
+        """The embeddings of nodes, each in its history. [n] → [n, d]"""
+        hook, sampler = vars(self.backbone)[ONE_END], self.sampler
+        embed: Callable[..., Tensor] = getattr(type(self.backbone), ONE_END)
+        if any(not isinstance(each, int | float | str) for each in (*more, *options.values())):
+            self.by_end = False  # something about all of these nodes was computed before
+            return embed(self.backbone, node_ids, node_interact_times, *more, **options)
+        assert isinstance(sampler, PastSampler)
+        read = self._read_by(sampler, node_ids, node_interact_times)
+        every = zip(node_ids.tolist(), node_interact_times.tolist(), read, strict=True)
+        different, first, which = distinct(list(every))
+        if len(self.embedded) + len(different) > EMBEDDINGS_KEPT:
+            self.embedded = {}
+        new = [(key, place) for key, place in zip(different, first.tolist(), strict=True) if key not in self.embedded]
+        if new:
+            keys, places = zip(*new, strict=True)
+            nodes = node_ids[list(places)], node_interact_times[list(places)]
+            del vars(self.backbone)[ONE_END]  # it may embed the neighbours of these nodes in the same way
+            try:
+                self._use(sampler.some(node_ids, list(places)))
+                self.embedded |= zip(keys, embed(self.backbone, *nodes, *more, **options), strict=True)
+            finally:
+                self._use(sampler)
+                vars(self.backbone)[ONE_END] = hook
+        return torch.stack([self.embedded[key] for key in different])[torch.from_numpy(which)]
+
+    def _read_by(self, sampler: PastSampler, nodes: IntArray, times: FloatArray) -> list[bytes]:
+        """A key of the events that are read to embed each node. [n]"""
+        _, events, _ = sampler.get_multi_hop_neighbors(self.probe.hops, nodes, times, self.probe.neighbours)
+        return keys_of(np.concatenate(events, axis=1))
+
+    def _use(self, sampler: Sampler) -> None:
+        for module in self.samplers:
+            module.neighbor_sampler = sampler
+
     def _scoring(self) -> dict[str, Any]:
         return {} if self.bank is None else {"edge_ids": None, "edges_are_positive": False}
 
     def _embed(
         self, sampler: Sampler, features: Tensor, src: IntArray, dst: IntArray, time: FloatArray, **more: Any
     ) -> Any:
-        for module in self.samplers:
-            module.neighbor_sampler = sampler
+        self.sampler = sampler
+        self._use(sampler)
         for module in self.tables:
             module.edge_raw_features = features
         nodes = {"src_node_ids": src.astype(np.int64) + 1, "dst_node_ids": dst.astype(np.int64) + 1}
@@ -271,6 +345,9 @@ class DyglibSteps(ScoresTogether):
             self.predict.probabilities = bool(probabilities)
             return FoundModules(HOPS, gives_logits=bool(probabilities))
         surely = self.predict.settle(probabilities, source, ("input_1", "input_2"))
+        longest = [length for module in self.backbone.modules() if (length := _longest_history(module))]
+        self.probe.neighbours = max([self.probe.neighbours, *longest])
+        self.shares = self.bank is None and (not self.probe.every or bool(longest))
         return FoundModules(max(1, self.probe.hops), surely)
 
     def reads(self, query: Query, past: Past) -> IntArray:
@@ -300,6 +377,12 @@ def _pad_to_full_length(backbone: nn.Module) -> None:
     for module in backbone.modules():
         if hasattr(type(module), "pad_sequences"):
             vars(module)["pad_sequences"] = partial(_padded, module)
+
+
+def _longest_history(module: nn.Module) -> int:
+    """The length to which a module cuts histories, if it does that."""
+    length: int = getattr(module, "max_input_sequence_length", 0) if hasattr(type(module), "pad_sequences") else 0
+    return length
 
 
 def _padded(module: Any, *given: Any, **named: Any) -> tuple[Any, ...]:

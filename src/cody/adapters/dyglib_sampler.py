@@ -51,6 +51,11 @@ class PastSampler(Sampler):
     def __init__(self, pasts: Sequence[Past]) -> None:
         self.pasts = pasts
 
+    def some(self, node_ids: IntArray, places: list[int]) -> PastSampler:
+        """A sampler of the histories of some of the nodes of a call, by their places."""
+        of = self._past_of(node_ids)[places].tolist()
+        return self if len(self.pasts) == 1 else PastSampler([self.pasts[each] for each in of])
+
     def get_historical_neighbors(
         self, node_ids: IntArray, node_interact_times: FloatArray, num_neighbors: int = 20
     ) -> Columns:

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cody.graph import Difference, FloatArray, IntArray, Query, TemporalGraph
+from cody.graph import Difference, FloatArray, IntArray, Query, TemporalGraph, is_in
 from cody.graph.grid import Grid
 
 NOTHING_CHANGED = Difference(frozenset(), ())
@@ -112,16 +113,17 @@ def recent(
     before: IntArray | int = pasts[0].query.before
     if until is not None:
         before = np.minimum(before, np.searchsorted(graph.time[: graph.num_events], until))
-    absent = [(number, row) for number, past in enumerate(pasts) for row in past.outcome.absent]
-    most = max(len(past.outcome.absent) for past in pasts)
+    counts = [len(past.outcome.absent) for past in pasts]
+    most = max(counts)
     if until is None:
         distinct, place = np.unique(nodes, return_inverse=True)
         rows = graph.recent(distinct, before, count + most)[place]  # [n, count + most]
     else:
         rows = graph.recent(nodes, before, count + most)
-    if absent:
-        keys = np.array([number * graph.num_rows + row for number, row in absent])
-        rows[np.isin(of[:, None] * graph.num_rows + rows, keys) & (rows >= 0)] = -1
+    if most:
+        absent = np.fromiter(chain.from_iterable(past.outcome.absent for past in pasts), np.int64, sum(counts))
+        keys = np.repeat(np.arange(len(pasts)), counts) * graph.num_rows + absent
+        rows[is_in(of[:, None] * graph.num_rows + rows, keys) & (rows >= 0)] = -1
     imagined = sorted({row for past in pasts for row in past.outcome.present})
     if imagined:
         present = np.array([[row in past.outcome.present for row in imagined] for past in pasts])  # [B, k]
@@ -130,7 +132,7 @@ def recent(
         if until is not None:
             touches &= graph.time[more] < until[:, None]
         rows = np.concatenate([rows, np.where(touches & present[of], more, -1)], axis=1)
-    if not absent and not imagined:
+    if not most and not imagined:
         return rows
     order = np.where(rows >= 0, graph.time_rank(rows), -1)
     latest = np.argsort(-order, axis=1, kind="stable")[:, :count]

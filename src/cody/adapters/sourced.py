@@ -25,6 +25,7 @@ from torch import Tensor
 from cody.adapters.history import HistoryModel, HistoryReference
 from cody.adapters.memory_table import NONE, MemoryLog, StateTable
 from cody.adapters.slots import UNKNOWN, BatchSlots, OpenSlot, SlotLineage
+from cody.adapters.together import distinct
 from cody.adapters.versioned import FollowedMemory, VersionWorkspace, gru_weights
 from cody.adapters.workspace import Workspace
 from cody.engine.selfcheck import CheckedSession
@@ -102,12 +103,12 @@ class States:
             keys: One for each message.
             messages: The messages at some places among them.
         """
-        distinct, first, inverse = _distinct(keys)
-        numbers = np.array([self._of_message.get(key, NONE) for key in distinct], dtype=np.int64)
+        different, first, inverse = distinct(keys)
+        numbers = np.array([self._of_message.get(key, NONE) for key in different], dtype=np.int64)
         new = np.flatnonzero(numbers == NONE)
         if len(new):
             numbers[new] = np.arange(self.count, self.count + len(new))
-            self._of_message.update((distinct[place], int(numbers[place])) for place in new.tolist())
+            self._of_message.update((different[place], int(numbers[place])) for place in new.tolist())
             self._add(messages(first[new]))
         return numbers[inverse]
 
@@ -181,16 +182,6 @@ class States:
     def share_from_now_on(self) -> None:
         """Let new states be replaced by those that were added so far."""
         self._near.sort()
-
-
-def _distinct(keys: IntArray | Sequence[Any]) -> tuple[list[Any], IntArray, IntArray]:
-    """The distinct keys, where each of them is first, and which of them each key is."""
-    if isinstance(keys, np.ndarray):
-        distinct, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-        return distinct.tolist(), first, inverse
-    places: dict[Any, int] = {}
-    inverse = np.array([places.setdefault(key, len(places)) for key in keys], dtype=np.int64)
-    return list(places), np.unique(inverse, return_index=True)[1], inverse
 
 
 def _wider(column: NDArray[Any], room: int, front: int) -> NDArray[Any]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from cody.adapters.history import HistoryModel, from_steps
 from cody.adapters.past import Past, recent
-from cody.adapters.together import ScoresTogether, answers_alone, as_table
+from cody.adapters.together import ScoresTogether, answers_alone, as_table, keys_of
 from cody.errors import CallError, SlowModelWarning
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph, whole_number
 from cody.models.labels import label_task_of
@@ -115,6 +115,10 @@ class _Reader(ScoresTogether):
         links = self._links([query], [past])
         rows = np.concatenate([links.of_src.rows.ravel(), links.of_dst.rows.ravel()])
         return np.unique(rows[rows >= 0])
+
+    def read(self, query: Query, pasts: Sequence[Past]) -> list[bytes]:
+        links = self._links([query] * len(pasts), pasts)
+        return keys_of(np.concatenate([links.of_src.rows, links.of_dst.rows], axis=1))
 
     def scores(self, links: Sequence[Query], pasts: Sequence[Past]) -> FloatArray:
         answers = self.score_of(self._links(links, pasts))
