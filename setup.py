@@ -10,7 +10,8 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 
-SOURCES = [f"src/cody/engine/{name}" for name in ("follow.c", "layers.c", "numbers.h")]
+NAMES = ("follow.c", "layers.c", "products.c", "numbers.h", "products.h", "tile.h")
+SOURCES = [f"src/cody/engine/{name}" for name in NAMES]
 
 follow = Extension(
     "cody.engine.follow",

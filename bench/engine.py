@@ -32,10 +32,12 @@ import numpy as np
 import torch
 
 from cody.data import datasets, is_here, load, save_graph
-from cody.engine import FastTGAT, FastTGN, Replay, fast, fast_model, load_model, memory
+from cody.engine import FastTGAT, FastTGN, Replay, fast_model, load_model, memory
 from cody.engine.attention import Attention, Decoder
 from cody.engine.compiled import CompiledFollow
+from cody.engine.compiled_layers import CompiledLayer
 from cody.engine.fast import FastModel
+from cody.engine.layer import EventInputs
 from cody.engine.library import form
 from cody.engine.vectors import Products
 from cody.engine.weights import Weights
@@ -471,9 +473,11 @@ KERNELS: list[tuple[Any, str]] = [
     (Attention, "__call__"),
     (Decoder, "score"),
     (Products, "of"),
-    (fast.EventInputs, "_compute"),
+    (CompiledLayer, "_make"),
+    (EventInputs, "_compute"),
     (memory.Gates, "remember"),
-    (CompiledFollow, "_multiply"),
+    (CompiledFollow, "_prepare"),
+    (CompiledFollow, "_add_events"),
     (CompiledFollow, "_compute"),
     (Weights, "attend"),
     (Weights, "remember"),

@@ -25,7 +25,9 @@ from cody.data import load
 from cody.engine import load_model
 from cody.engine.attention import Attention, Decoder
 from cody.engine.compiled import CompiledFollow
-from cody.engine.fast import EventInputs, FastModel, KnownVectors, Layer, QueryWorkspace
+from cody.engine.compiled_layers import CompiledLayer
+from cody.engine.fast import FastModel, QueryWorkspace
+from cody.engine.layer import EventInputs, KnownVectors, Layer
 from cody.engine.lineage import Lineage
 from cody.engine.links import Histories, LinkScorer
 from cody.engine.masks import EditableEvents, Requests, Windows
@@ -42,12 +44,13 @@ from cody.search.oracle import Oracle
 from engine import EVALUATIONS, OUT_OF_REACH, generated, late_links, random_model
 
 PARTS = {
-    "attention": [(Attention, "__call__")],
-    "products of matrices, gates, decoder": [
+    "attention, and its products": [(Attention, "__call__"), (CompiledLayer, "_make")],
+    "other products of matrices, gates, decoder": [
         (Products, "of"),
         (Gates, "events"),
         (Gates, "remember"),
-        (CompiledFollow, "_multiply"),
+        (CompiledFollow, "_prepare"),
+        (CompiledFollow, "_add_events"),
         (CompiledFollow, "_compute"),
         (Decoder, "score"),
         (LinkScorer, "_embed"),
@@ -62,7 +65,7 @@ PARTS = {
     "what is known already": [
         (KnownVectors, "find"),
         (KnownVectors, "add"),
-        *((rows, name) for rows in (PureRows, CompiledRows) for name in ("find", "find_masked", "find_parts")),
+        *((rows, name) for rows in (PureRows, CompiledRows) for name in ("find", "find_masked")),
     ],
     "which events a node attends to": [(Windows, "choose"), (Requests, "below"), (EventInputs, "look_up")],
     "which memories change": [
@@ -81,7 +84,11 @@ PARTS = {
         (Windows, "__init__"),
         (EditableEvents, "__init__"),
     ],
-    "the rest of the engine": [(Layer, "plan"), (Layer, "compute"), (Layer, "_attend"), (QueryWorkspace, "answer")],
+    "the rest of the engine": [
+        *((layer, name) for layer in (Layer, CompiledLayer) for name in ("plan", "compute")),
+        (Layer, "_attend"),
+        (QueryWorkspace, "answer"),
+    ],
     "asking": [(Oracle, "_evaluate")],
     "confirming": [(Replay, "logits")],
 }

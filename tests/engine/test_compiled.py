@@ -15,9 +15,11 @@ import numpy as np
 import pytest
 import torch
 
-from cody.engine import FastTGAT, FastTGN, attention, compiled, fast, library, tgn
+from cody.engine import FastTGAT, FastTGN, attention, compiled, fast, library, tgn, vectors
+from cody.engine.compiled_layers import CompiledLayer
+from cody.engine.layer import Layer
 from cody.engine.lineage import Lineage
-from cody.engine.masks import AttendedEvents, EditableEvents, Requests
+from cody.engine.masks import EditableEvents
 from cody.engine.pure import PureFollow
 from cody.engine.rows import CompiledRows, PureRows
 from cody.engine.weights import Weights
@@ -118,14 +120,14 @@ def test_more_versions_than_are_computed_or_remembered_at_once_give_the_same_ans
 
 @needs_library
 def test_what_events_add_to_the_gates_is_computed_once_however_many_versions_there_are(model, monkeypatch):
-    added, multiply = [], compiled.CompiledFollow._multiply
+    added, add_events = [], compiled.CompiledFollow._add_events
 
     def watched(follow):
-        count = follow.missing.event_count
+        count = follow.missing.count
         added.extend(zip(follow.new_versions[:count].tolist(), follow.new_elapsed[:count].tolist(), strict=True))
-        multiply(follow)
+        add_events(follow)
 
-    monkeypatch.setattr(compiled.CompiledFollow, "_multiply", watched)
+    monkeypatch.setattr(compiled.CompiledFollow, "_add_events", watched)
     monkeypatch.setattr(compiled, "AT_ONCE", 8)
     monkeypatch.setattr(compiled, "PRODUCTS_KEPT", 8)
     session = model.session(model.graph.query(280), range(200, 280))
@@ -324,31 +326,47 @@ def test_both_forms_encode_times_alike(monkeypatch, longest, dtype):
 
 
 @needs_library
-@pytest.mark.parametrize("seed", range(6))
-def test_both_forms_find_the_same_steps_of_a_layer(seed):
+@pytest.mark.parametrize("seed", range(4))
+def test_both_forms_know_the_same_rows_under_masks(seed):
     rng = np.random.default_rng(seed)
-    words, most = int(rng.integers(1, 3)), int(rng.integers(1, 5))
+    words = int(rng.integers(1, 3))
     depends = rng.integers(0, 4, (6, words)).astype(np.uint64)
     forms = [PureRows(), CompiledRows(library.library(), 1 + words)]
-    made = [PureRows(), CompiledRows(library.library(), 1 + 2 * most)]
     for count in (0, 1, 40, 40):
         nodes, masks = rng.integers(0, 6, count), rng.integers(0, 4, (count, words)).astype(np.uint64)
         for pure, quick in zip(*(rows.find_masked(nodes, masks, depends) for rows in forms), strict=True):
             np.testing.assert_array_equal(quick, pure)
-        length = rng.integers(0, most + 1, count)
-        ids, events = rng.integers(0, 3, count + length.sum()), rng.integers(0, 2, length.sum())
-        for pure, quick in zip(*(rows.find_parts(ids, events, length, most) for rows in made), strict=True):
-            np.testing.assert_array_equal(quick, pure)
 
 
 @needs_library
-def test_both_forms_request_the_same_of_the_layer_below(monkeypatch):
-    rng = np.random.default_rng(5)
-    length, others = rng.integers(0, 4, 9), rng.integers(0, 20, (9, 4))
-    chosen = AttendedEvents(rng.integers(0, others.size, length.sum()), length)
-    asked = Requests(rng.integers(0, 20, 9), rng.integers(0, 99, (9, 2)).astype(np.uint64), rng.integers(0, 7, 9))
-    for pure, quick in zip(*in_each_form(monkeypatch, lambda: asked.below(chosen, others)), strict=True):
-        np.testing.assert_array_equal(quick, pure)
+@pytest.mark.parametrize("kept", [3, 4096])  # products that are remembered
+@pytest.mark.parametrize("features", [0, 2])
+@pytest.mark.parametrize("kind", ["tgn", "tgat"])
+def test_the_layers_of_both_forms_make_the_same_vectors(monkeypatch, kind, features, kept):
+    monkeypatch.setattr(vectors, "PRODUCTS_KEPT", kept)
+    monkeypatch.setattr(tgn, "MANY_VERSIONS", 10**9)  # nothing is approximated
+    graph = random_graph(np.random.default_rng(7), nodes=40, events=400, edge_features=features)
+    network = random_network(graph, kind, batch=8)
+    asked = FastTGN(network, graph, table_dtype=np.float64) if kind == "tgn" else FastTGAT(network, graph)
+    rng, rows = np.random.default_rng(8), np.arange(300, 390)
+    some = [frozenset(rng.choice(rows, size, replace=False).tolist()) for size in rng.integers(0, 30, 300)]
+
+    def ask():
+        workspace = fast.QueryWorkspace(asked, [graph.query(390)], rows.tolist())
+        answers = [answer for first in (0, 1, 5, 60) for answer in workspace.answer(some[first : 4 * first + 3])]
+        return workspace.layers, np.array(answers), workspace.size
+
+    (pure, answers, size), (quick, same, same_size) = in_each_form(monkeypatch, ask)
+    assert {type(layer) for layer in pure} == {Layer}
+    assert {type(layer) for layer in quick} == {CompiledLayer}
+    np.testing.assert_allclose(same, answers, rtol=0, atol=1e-9)
+    assert kept == 3 or same_size == size
+    for one, other in zip(pure, quick, strict=True):
+        np.testing.assert_array_equal(other.known.ids, one.known.ids)
+        count = one.vectors.length
+        assert other.vectors.length == count > 10
+        np.testing.assert_allclose(other.values[:count], one.values[:count], rtol=0, atol=1e-9)
+    assert sum(layer.vectors.length for layer in quick) > 128  # more than are attended to at once
 
 
 @needs_library

@@ -59,7 +59,7 @@ def test_the_decoder_scores_like_the_weights(graph):
     source, target = rng.normal(size=(2, 5, weights.sizes.dimension))
     matrix, bias = finish(weights, weights.sizes.layers - 1)
     wanted = weights.score(source @ matrix + bias, target @ matrix + bias)
-    np.testing.assert_allclose(decoder.score(source @ decoder.source, target @ decoder.target), wanted)
+    np.testing.assert_allclose(decoder.score(decoder.source.times(source), decoder.target.times(target)), wanted)
     assert wanted.shape == (5, 3)
 
 

@@ -67,9 +67,9 @@ class GruWeights:
         """What `PygSteps.remember` computes, if the memory is such a GRU. → [n, d]"""
         maps = GateMaps(self)
         d = self.sizes.dimension
-        mine = own @ maps.own
-        event = np.concatenate([edge, self.encode(elapsed)], axis=1) @ maps.event + maps.bias
-        given = other @ maps.other + event + mine[:, : 3 * d]
+        mine = maps.own.times(own)
+        given = maps.event.times(np.concatenate([edge, self.encode(elapsed)], axis=1))
+        given += maps.other.times(other) + mine[:, : 3 * d]
         return gated(own, given[:, : 2 * d], given[:, 2 * d :], mine[:, 3 * d :] + maps.kept_bias)
 
 

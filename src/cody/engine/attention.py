@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import math
-from functools import partial
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
 from cody.engine.library import Number, Pointer, library, structure
+from cody.engine.products import Matrix
 from cody.engine.weights import Weights
 from cody.graph import FloatArray, IntArray
 
@@ -37,7 +39,8 @@ matvec = getattr(np, "matvec", _matvec)
 vecmat = getattr(np, "vecmat", _vecmat)
 
 
-class Maps(NamedTuple):
+@dataclass(frozen=True)
+class Maps:
     """The linear maps of an attention layer, as few as they can be. H = heads, W = width of an event, d = dimension.
 
     Each node asks a single question, so the question is projected into key space, and the weighted sum of the events
@@ -70,9 +73,18 @@ class Maps(NamedTuple):
         answer = self.answer.reshape(heads, width, -1).copy()
         answer_bias = self.answer_bias + bias @ answer[:, :d].sum(axis=0)  # the shares of a node add up to 1
         answer[:, :d] = matrix @ answer[:, :d]
-        return self._replace(
-            own=own, own_bias=own_bias, answer=answer.reshape(self.answer.shape), answer_bias=answer_bias
-        )
+        answers = answer.reshape(self.answer.shape)
+        return replace(self, own=own, own_bias=own_bias, answer=answers, answer_bias=answer_bias)
+
+    @cached_property
+    def to_questions(self) -> Matrix:
+        """What a node has below → its question to the events, its share of the hidden layer."""
+        return Matrix(self.own, self.own_bias)
+
+    @cached_property
+    def to_answers(self) -> Matrix:
+        """Weighted sum of the events → hidden layer."""
+        return Matrix(self.answer, self.answer_bias)
 
     @classmethod
     def _of_embeddings(cls, weights: Weights, layer: int, *, with_embeddings: bool) -> Maps:
@@ -115,7 +127,7 @@ class Decoder:
         d = weights.sizes.dimension
         matrix, bias = finish(weights, weights.sizes.layers - 1)
         hidden = weights["score.hidden.weight"].T  # [2d, d]
-        self.source, self.target = matrix @ hidden[:d], matrix @ hidden[d:]
+        self.source, self.target = Matrix(matrix @ hidden[:d]), Matrix(matrix @ hidden[d:])
         self.bias = bias @ hidden[:d] + bias @ hidden[d:] + weights["score.hidden.bias"]
         out, out_bias = weights["score.out.weight"], weights["score.out.bias"]  # [C, d], [C]
         self.out: FloatArray = out[0] if len(out) == 1 else out.T  # [d], or [d, C]
@@ -198,8 +210,7 @@ class Attention:
     def _finish(self, seen: FloatArray, questions: Source, length: IntArray) -> FloatArray:
         """The hidden layers of nodes, from what they see of the events and from their own share. → [n, d]"""
         table, which = questions
-        hidden: FloatArray = seen @ self.maps.answer
-        hidden += self.maps.answer_bias
+        hidden = self.maps.to_answers.times(seen)
         hidden[length == 0] = 0.0
         hidden += table[:, self.maps.heads * self.maps.width :].take(which, axis=0)
         return np.maximum(hidden, 0, out=hidden)

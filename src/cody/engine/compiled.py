@@ -1,6 +1,6 @@
 """Following changes through versions with the compiled library (`library.py`, `follow.c`).
 
-Without it, `pure.py` does the same in numpy. Products of matrices are numpy's in both forms.
+Without it, `pure.py` does the same in numpy.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _Setup = structure(
     key=ctypes.c_uint64,
     **dict.fromkeys(("table_is_double", "memory_is_double", "gates_are_double", "shares"), Number),
     most=ctypes.c_double,
-    **dict.fromkeys(("direction", "gathered_own", "gathered_other"), Pointer),
+    **dict.fromkeys(("direction", "gathered_own", "gathered_other", "own_matrix", "other_matrix"), Pointer),
     **dict.fromkeys(("own_parts", "other_parts", "event_parts", "kept_bias"), Pointer),
     **dict.fromkeys(("new_versions", "new_elapsed"), Pointer),
 )
@@ -54,10 +54,7 @@ _Log = structure(
     **dict.fromkeys(("event_count", "batch", "oldest"), Number),
     seen=Pointer,
 )
-_Missing = structure(
-    "_Missing",
-    **{f"{kind}_{what}": Number for kind in ("own", "other", "event") for what in ("first", "count")},
-)
+_Missing = structure("_Missing", first=Number, count=Number)
 
 
 def trace(library: Any, graph: TemporalGraph, grid: Grid, found: IntArray, events: IntArray) -> IntArray:
@@ -195,6 +192,8 @@ class CompiledFollow:
             gates_are_double=self.parts[0].dtype == np.float64,
             shares=duplicates is not None,
             most=0.0 if duplicates is None else duplicates.most,
+            own_matrix=self.gates.maps.own.handle(self.library),
+            other_matrix=self.gates.maps.other.handle(self.library),
             **{name: array.ctypes.data for name, array in self.arrays.items()},
         )
 
@@ -210,7 +209,7 @@ class CompiledFollow:
             check_deadline()
             while left:
                 self._prepare(min(left, AT_ONCE))
-                self._multiply()
+                self._add_events()
                 left = self._compute()
                 check_deadline()
         slots = np.empty(len(versions), dtype=np.int64)
@@ -218,7 +217,10 @@ class CompiledFollow:
         return np.where(slots == UNCHANGED, versions, self.store.values(slots))
 
     def _prepare(self, count: int) -> None:
-        """Find out which products the next versions need. There is room for these versions and for their parents."""
+        """Multiply what the next versions need, and find out what of their events is missing.
+
+        There is room for these versions and for their parents.
+        """
         memory, written, memories = self.memory, self.written, self.memories
         for vectors in (memory, written):
             vectors.reserve(3 * count)
@@ -240,19 +242,12 @@ class CompiledFollow:
         self.arrays["table"] = table.words
         self.library.follow_table(self.handle, table.words.ctypes.data)
 
-    def _multiply(self) -> None:
-        missing, maps = self.missing, self.gates.maps
-        own, other, event = self.parts
-        if count := missing.own_count:
-            first = missing.own_first
-            np.matmul(self.gathered[0][:count], maps.own, out=own[first : first + count])
-        if count := missing.other_count:
-            first = missing.other_first
-            np.matmul(self.gathered[1][:count], maps.other, out=other[first : first + count])
-        if count := missing.event_count:
-            first = missing.event_first
+    def _add_events(self) -> None:
+        """Compute what events add to the gates, where that is missing."""
+        first, count = self.missing.first, self.missing.count
+        if count:
             edge = self.gates.weights.edge(self.model.graph, self.lineage.message[self.new_versions[:count]])
-            event[first : first + count] = self.gates.events(edge, self.new_elapsed[:count])
+            self.parts[2][first : first + count] = self.gates.events(edge, self.new_elapsed[:count])
 
     def _compute(self) -> int:
         """Compute the versions that were prepared. → how many are left"""

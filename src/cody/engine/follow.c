@@ -2,8 +2,8 @@
    and of `Lineage._trace` and `Lineage._depend` in lineage.py.
 
    These functions say what is computed and why. Here the bookkeeping of one level of versions is a loop instead of some
-   dozens of calls of numpy; compiled.py calls it level by level, and multiplies matrices in between. It knows nothing
-   of Python: it is a plain library, loaded with ctypes.
+   dozens of calls of numpy; compiled.py calls it level by level, and computes what events add in between. It knows
+   nothing of Python: it is a plain library, loaded with ctypes.
 
    Nothing here may depend on the processor: no -march, no -ffast-math, no contraction of products and sums. */
 
@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "numbers.h"
+#include "products.h"
 
 enum { UNCHANGED = 0, PENDING = INT32_MIN };
 enum { MOST_COMPARED = 256 };         /* values of a version that a new one is compared with, the latest first */
@@ -37,6 +38,7 @@ typedef struct {
     double most;
     const double *direction;                      /* [d] see `NearDuplicates` */
     void *gathered_own, *gathered_other;          /* [at_once, d] memories whose products are missing */
+    const Matrix *own_matrix, *other_matrix;
     void *own_parts, *other_parts, *event_parts;  /* [capacity, 4d], [capacity, 3d], [event_capacity, 3d] */
     const void *kept_bias;                        /* [d] */
     int64_t *new_versions;                        /* [at_once] of events whose part is missing */
@@ -59,10 +61,8 @@ typedef struct {
     uint8_t *seen;                       /* [2E] */
 } Log;
 
-/* What has to be multiplied before `follow_compute`: products `first` to `first + count` of each kind. */
-typedef struct {
-    int64_t own_first, own_count, other_first, other_count, event_first, event_count;
-} Missing;
+/* What events add that is missing before `follow_compute`: parts `first` to `first + count`. */
+typedef struct { int64_t first, count; } Missing;
 
 typedef struct { int32_t version, own, other, id; } Content;  /* of which parents a version is made; an id, or -place */
 typedef struct { int32_t version, change, content; } Pair;    /* a version that a change may have reached */
@@ -460,8 +460,8 @@ static int32_t slot_of_event(Follow *f, Missing *missing, int64_t version, doubl
     f->event_elapsed[slot] = elapsed;
     f->event_next[slot] = f->event_head[version];
     f->event_head[version] = slot;
-    f->s.new_versions[missing->event_count] = version;
-    f->s.new_elapsed[missing->event_count++] = elapsed;
+    f->s.new_versions[missing->count] = version;
+    f->s.new_elapsed[missing->count++] = elapsed;
     return slot;
 }
 
@@ -492,7 +492,18 @@ static int all_right(const Follow *f, const Content *contents) {
     return 1;
 }
 
-/* Say which products the next contents need that are not there. There must be room for three memories each. */
+/* The products of memories that were gathered, from the product `first` on. */
+static void multiply(const Follow *f, const Matrix *matrix, int64_t count, const void *gathered, void *parts,
+                     int64_t first) {
+    int64_t d = matrix->depth, width = matrix->width;
+    if (f->s.gates_are_double)
+        multiply_double(matrix, count, gathered, NULL, d, (double *)parts + first * width, width);
+    else
+        multiply_float(matrix, count, gathered, NULL, d, (float *)parts + first * width, width);
+}
+
+/* Multiply what the next contents need, and say what of their events is missing. There must be room for three memories
+   each. */
 EXPORT int64_t follow_prepare(Follow *f, Memories *memories, Missing *missing) {
     const Content *contents = f->contents + f->computed;
     int64_t left = f->content_count - f->computed;
@@ -500,21 +511,24 @@ EXPORT int64_t follow_prepare(Follow *f, Memories *memories, Missing *missing) {
     if (!grow_slots(f, memories->length + 3 * f->chunk)) return NO_ROOM;
     if (!all_right(f, contents)) return DAMAGED;
     forget_products(f, memories->length);
-    *missing = (Missing){f->own_used, 0, f->other_used, 0, f->event_used, 0};
+    int64_t own_first = f->own_used, other_first = f->other_used;
+    *missing = (Missing){f->event_used, 0};
     for (int64_t place = 0; place < f->chunk; place++) {
         int32_t own = f->own_id[place] = memory_of(f, memories, contents[place].own);
         int32_t other = f->other_id[place] = memory_of(f, memories, contents[place].other);
         if (f->own_slot[own] == NONE) {
             f->own_slot[own] = (int32_t)f->own_used++;
-            gather(f, memories, own, f->s.gathered_own, missing->own_count++);
+            gather(f, memories, own, f->s.gathered_own, f->own_used - 1 - own_first);
         }
         if (f->other_slot[other] == NONE) {
             f->other_slot[other] = (int32_t)f->other_used++;
-            gather(f, memories, other, f->s.gathered_other, missing->other_count++);
+            gather(f, memories, other, f->s.gathered_other, f->other_used - 1 - other_first);
         }
         double elapsed = f->s.time[contents[place].version] - memories->written[own];
         f->event_slot[place] = slot_of_event(f, missing, contents[place].version, elapsed);
     }
+    multiply(f, f->s.own_matrix, f->own_used - own_first, f->s.gathered_own, f->s.own_parts, own_first);
+    multiply(f, f->s.other_matrix, f->other_used - other_first, f->s.gathered_other, f->s.other_parts, other_first);
     return f->chunk;
 }
 
@@ -594,7 +608,7 @@ static int32_t share(Follow *f, Memories *memories, int64_t version) {
     return id;
 }
 
-/* Compute what `follow_prepare` prepared, once the products are there. → how many contents are left */
+/* Compute what `follow_prepare` prepared, once all parts are there. → how many contents are left */
 EXPORT int64_t follow_compute(Follow *f, Memories *memories) {
     for (int64_t place = 0; place < f->chunk; place++) {
         Content *content = f->contents + f->computed + place;

@@ -1,12 +1,13 @@
-/* The layers of attention, compiled: which rows of numbers are known (`PureRows`), which events a node attends to
-   (`Windows._choose`), the steps of a layer (`Layer`), encodings of times (`Weights.encode`), and what a node makes of
-   its events (`Attention._look`). Called from Python, which says what is computed and why. Like follow.c, it knows
-   nothing of Python, and nothing in it may depend on the processor. */
+/* The layers of attention, compiled: which rows of numbers are known (`PureRows`), the steps of a layer (`Layer` in
+   layer.py), encodings of times (`Weights.encode`), and what a node makes of its events (`Attention._look`). Called
+   from Python, which says what is computed and why. Like follow.c, it knows nothing of Python, and nothing in it may
+   depend on the processor. */
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "numbers.h"
+#include "products.h"
 
 /* ---- rows of numbers, numbered as they come ---- */
 
@@ -103,7 +104,7 @@ EXPORT int64_t rows_all(const Rows *rows, uint64_t *all) {
 
 /* The latest `most` events of nodes under masks, as places in tables of `length` events for each node; how many.
    [count, most], one node after the other without gaps; [count] → how many in all */
-EXPORT int64_t windows_choose(int64_t count, int64_t words, int64_t length, int64_t most, const uint8_t *by_default,
+static int64_t windows_choose(int64_t count, int64_t words, int64_t length, int64_t most, const uint8_t *by_default,
                               const int64_t *bits, const int64_t *nodes, const uint64_t *masks, int64_t *places,
                               int64_t *lengths) {
     int64_t chosen = 0;
@@ -144,40 +145,62 @@ EXPORT int64_t layer_find(Rows *known, int64_t count, int64_t words, const int64
     return known->count - before;
 }
 
-/* What the new ones of these need of the layer below: first the nodes themselves, then the other ends of the events
-   they attend to, which stand at `places`, one node after the other. */
-EXPORT int64_t layer_below(int64_t count, int64_t words, const Requests *asked, const int64_t *others,
-                           const int64_t *lengths, const int64_t *places, Requests *below) {
-    int64_t next = count;
-    for (int64_t which = 0; which < count; which++)
-        for (int64_t place = -1; place < lengths[which]; place++) {
-            int64_t to = place < 0 ? which : next++;
-            below->nodes[to] = place < 0 ? asked->nodes[which] : others[*places++];
-            below->changes[to] = asked->changes[which];
-            memcpy(below->masks + to * words, asked->masks + which * words, (size_t)words * sizeof(uint64_t));
-        }
-    return next;
+/* A layer of attention of a query, as `CompiledLayer` has it. L = length of the windows, K = `most`. */
+typedef struct {
+    int64_t words, length, most, heads, width; /* of masks, L, K, of attention, of an event with its neighbour */
+    const uint8_t *by_default;                 /* [n, L] see `Windows` */
+    const int64_t *bits, *others, *events;     /* [n, L] */
+    const int64_t *window;                     /* [nodes] which of the n windows is a node's */
+    const uint64_t *depends;                   /* [nodes, words] */
+    int64_t *event_slots;                      /* [events] where the vector of an event stands; NONE: nowhere yet */
+    uint64_t *row;                             /* room for 1 + words numbers */
+    double *shares, *seen;                     /* room for [heads, K], [AT_ONCE, heads * width] */
+    Rows *known, *made_of;
+    const Matrix *to_questions, *to_answers;
+    const double *question;                    /* of every node, where all vectors below are zero */
+} Layer;
+
+enum { AT_ONCE = 128 }; /* nodes whose sums of events stay in the cache */
+
+/* What is to be made, and of what: room for `count` numbers each, and for as many times K or 1 + K. */
+typedef struct {
+    int64_t *numbers, *fresh, *lengths; /* of all that is requested; where new ones stand first; their events */
+    int64_t *places, *missing;          /* the events, one node after the other; those that have no vector yet */
+    Requests below;
+    int64_t requested, missing_count, event_count; /* of the layer below; in all, with those that are missing */
+} Plan;
+
+static void request(const Requests *below, int64_t to, int64_t node, int64_t change, const uint64_t *mask, int64_t words) {
+    below->nodes[to] = node;
+    below->changes[to] = change;
+    memcpy(below->masks + to * words, mask, (size_t)words * sizeof(uint64_t));
 }
 
-/* The numbers of vectors by what they are made of: the ids of vectors below (`ids`, in the order of `layer_below`), and
-   those of events, one node after the other. The parts of those that are new stand one after the other in `parts`
-   [count, 1 + 2·most], with how many neighbours they have; → how many are new */
-EXPORT int64_t layer_made(Rows *made_of, int64_t count, int64_t most, const int64_t *ids, const int64_t *events,
-                          const int64_t *lengths, int64_t *numbers, int64_t *parts, int64_t *new_lengths) {
-    const int64_t *neighbours = ids + count;
-    int64_t before = made_of->count, ignored;
-    for (int64_t which = 0; which < count; which++) {
-        int64_t new = made_of->count - before, length = lengths[which], *own = parts + new * (1 + 2 * most);
-        for (int64_t place = 0; place < 1 + 2 * most; place++) own[place] = NONE;
-        own[0] = ids[which];
-        memcpy(own + 1, neighbours, (size_t)length * sizeof(int64_t));
-        memcpy(own + 1 + most, events, (size_t)length * sizeof(int64_t));
-        neighbours += length;
-        events += length;
-        new_lengths[new] = length;
-        if (rows_find(made_of, 1, (const uint64_t *)own, numbers + which, &ignored) == NO_ROOM) return NO_ROOM;
+/* Which of the requested vectors are new, which events these attend to, and what they need of the layer below: first the
+   nodes themselves, then the other ends of their events, one node after the other. → how many are new */
+EXPORT int64_t layer_plan(const Layer *layer, int64_t count, const Requests *asked, Plan *plan) {
+    int64_t words = layer->words, chosen = 0;
+    int64_t new = layer_find(layer->known, count, words, asked->nodes, asked->masks, layer->depends, layer->row,
+                             plan->numbers, plan->fresh);
+    plan->missing_count = 0;
+    for (int64_t which = 0; which < new; which++) {
+        int64_t from = plan->fresh[which], node = asked->nodes[from], *places = plan->places + chosen;
+        for (int64_t word = 0; word < words; word++)
+            layer->row[word] = asked->masks[from * words + word] & layer->depends[node * words + word];
+        request(&plan->below, which, node, asked->changes[from], layer->row, words);
+        windows_choose(1, words, layer->length, layer->most, layer->by_default, layer->bits, layer->window + node,
+                       layer->row, places, plan->lengths + which);
+        for (int64_t place = 0; place < plan->lengths[which]; place++) {
+            int64_t *slot = layer->event_slots + layer->events[places[place]];
+            if (*slot == NONE) {
+                plan->missing[plan->missing_count++] = layer->events[places[place]];
+                *slot = plan->event_count++;
+            }
+            request(&plan->below, new + chosen++, layer->others[places[place]], asked->changes[from], layer->row, words);
+        }
     }
-    return made_of->count - before;
+    plan->requested = new < 0 ? 0 : new + chosen;
+    return new;
 }
 
 /* ---- links that are only scored ---- */
@@ -345,4 +368,92 @@ FOR_EACH_PROCESSOR static void attend_to(int64_t count, int64_t heads, int64_t w
 EXPORT void attend(int64_t count, int64_t heads, int64_t width, int64_t most, const Source *questions,
                    const Source *sources, int64_t source_count, const int64_t *lengths, double *shares, double *seen) {
     attend_to(count, heads, width, most, questions, sources, source_count, lengths, shares, seen);
+}
+
+/* ---- what a layer makes ---- */
+
+/* The numbers of vectors by what they are made of: the ids of vectors below (`ids`, in the order of the plan), and
+   where the vectors of events stand. The parts of those that are new stand one after the other in `parts`
+   [count, 1 + 2K], with how many neighbours they have. → how many are new */
+static int64_t find_made(const Layer *layer, int64_t count, const Plan *plan, const int64_t *ids, int64_t *numbers,
+                         int64_t *parts, int64_t *lengths) {
+    int64_t before = layer->made_of->count, most = layer->most, ignored;
+    const int64_t *neighbours = ids + count, *places = plan->places;
+    for (int64_t which = 0; which < count; which++) {
+        int64_t new = layer->made_of->count - before, length = plan->lengths[which], *own = parts + new * (1 + 2 * most);
+        for (int64_t place = 0; place < 1 + 2 * most; place++) own[place] = NONE;
+        own[0] = ids[which];
+        for (int64_t place = 0; place < length; place++) {
+            own[1 + place] = *neighbours++;
+            own[1 + most + place] = layer->event_slots[layer->events[*places++]];
+        }
+        lengths[new] = length;
+        if (rows_find(layer->made_of, 1, (const uint64_t *)own, numbers + which, &ignored) == NO_ROOM) return NO_ROOM;
+    }
+    return layer->made_of->count - before;
+}
+
+/* The tables that a layer reads and writes; there is room for all that is planned. */
+typedef struct {
+    const double *below, *events; /* vectors; the first is NULL where all of them are zero */
+    int64_t below_width, event_width;
+    double *questions;            /* [*, heads * width + d] products of vectors below */
+    int64_t *question_slots;      /* by id of the vector below: where its product stands, or NONE */
+    int64_t question_count;
+    double *vectors;              /* [*, d] of this layer */
+    int64_t vector_count;
+} Tables;
+
+/* Where the questions of nodes stand; those that are missing are computed. `fresh`: room for `count` ids. */
+static void find_questions(const Layer *layer, Tables *tables, int64_t count, const int64_t *parts, int64_t *slots,
+                           int64_t *fresh) {
+    int64_t first = tables->question_count, width = layer->to_questions->width;
+    for (int64_t which = 0; which < count; which++) {
+        int64_t id = parts[which * (1 + 2 * layer->most)], *slot = tables->question_slots + id;
+        if (*slot == NONE) {
+            fresh[tables->question_count - first] = id;
+            *slot = tables->question_count++;
+        }
+        slots[which] = *slot;
+    }
+    multiply_double(layer->to_questions, tables->question_count - first, tables->below, fresh, tables->below_width,
+                    tables->questions + first * width, width);
+}
+
+/* Hidden layers, from products of what was seen: without events, nothing was seen. */
+static void finish(int64_t count, int64_t d, const int64_t *lengths, const double *questions, const int64_t *slots,
+                   int64_t width, double *vectors) {
+    for (int64_t which = 0; which < count; which++, vectors += d) {
+        const double *own = questions + slots[which] * width + width - d;
+        for (int64_t column = 0; column < d; column++) {
+            double sum = (lengths[which] ? vectors[column] : 0.0) + own[column];
+            vectors[column] = sum < 0.0 ? 0.0 : sum;
+        }
+    }
+}
+
+/* Make what was planned, `count` vectors, from the vectors below (`ids`, in the order of the plan): their numbers by what
+   they are made of. `parts` and `room`: for [count, 1 + 2K] and [3, count] numbers. → how many were not made before */
+EXPORT int64_t layer_compute(const Layer *layer, int64_t count, const Plan *plan, const int64_t *ids, Tables *tables,
+                             int64_t *numbers, int64_t *parts, int64_t *room) {
+    int64_t *lengths = room, *slots = room + count, stride = 1 + 2 * layer->most, d = layer->to_answers->width;
+    int64_t width = layer->heads * layer->width, made = find_made(layer, count, plan, ids, numbers, parts, lengths);
+    if (made <= 0) return made;
+    if (tables->below) find_questions(layer, tables, made, parts, slots, slots + count);
+    else memset(slots, 0, (size_t)made * sizeof(int64_t));
+    const double *questions = tables->below ? tables->questions : layer->question;
+    for (int64_t first = 0; first < made; first += AT_ONCE) {
+        int64_t some = made - first < AT_ONCE ? made - first : AT_ONCE, *from = parts + first * stride;
+        double *vectors = tables->vectors + tables->vector_count * d;
+        Source asked = {questions, slots + first, width + d, 1};
+        Source sources[] = {{tables->below, from + 1, tables->below_width, stride},
+                            {tables->events, from + 1 + layer->most, tables->event_width, stride}};
+        int skipped = !tables->below;
+        attend_to(some, layer->heads, layer->width, layer->most, &asked, sources + skipped, 2 - skipped, lengths + first,
+                  layer->shares, layer->seen);
+        multiply_double(layer->to_answers, some, layer->seen, NULL, width, vectors, d);
+        finish(some, d, lengths + first, questions, slots + first, width + d, vectors);
+        tables->vector_count += some;
+    }
+    return made;
 }

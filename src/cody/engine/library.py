@@ -1,4 +1,4 @@
-"""The compiled library of `follow.c` and `layers.c`, where the installation has built it.
+"""The compiled library of `follow.c`, `layers.c` and `products.c`, where the installation has built it.
 
 Without it, or with CODY_PURE=1 in the environment, the engine does the same in numpy. The library knows nothing of
 Python: it is loaded with ctypes when a network is first used.
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FOLDER = Path(__file__).parent
-SOURCES = ("follow.c", "layers.c", "numbers.h")
+SOURCES = ("follow.c", "layers.c", "products.c", "numbers.h", "products.h", "tile.h")
 NO_ROOM, DAMAGED = -1, -2  # what its functions return instead of a count
 
 Pointer, Number = ctypes.c_void_p, ctypes.c_int64
@@ -38,12 +38,14 @@ _ARGUMENTS: dict[str, list[Any]] = {
     "rows_open": [Number],
     "rows_close": [Pointer],
     "rows_find": [Pointer, Number, Pointer, Pointer, Pointer],
-    "windows_choose": [*[Number] * 4, *[Pointer] * 6],
     "layer_find": [Pointer, *[Number] * 2, *[Pointer] * 6],
-    "layer_below": [*[Number] * 2, *[Pointer] * 5],
-    "layer_made": [Pointer, *[Number] * 2, *[Pointer] * 6],
+    "layer_plan": [Pointer, Number, *[Pointer] * 2],
+    "layer_compute": [Pointer, Number, *[Pointer] * 6],
     "rows_all": [Pointer, Pointer],
     "histories_attended": [*[Pointer] * 3, *[Number] * 2, *[Pointer] * 6],
+    "matrix_open": [*[Number] * 3, *[Pointer] * 2],
+    "matrix_close": [Pointer],
+    "matrix_multiply": [Pointer, *[Number] * 2, *[Pointer] * 2, Number, Pointer, Number],
     "encode": [*[Number] * 2, *[Pointer] * 4, Number],
     "attend": [*[Number] * 4, Pointer, Pointer, Number, Pointer, Pointer, Pointer],
 }

@@ -100,7 +100,7 @@ class LinkScorer:
         roots, ends = np.unique(views.key(np.stack([src, dst]), moment), return_inverse=True)
         hidden = self._embed(views, roots, len(self.maps))
         source, target = hidden[ends.reshape(2, -1)]
-        return self.decoder.score(source @ self.decoder.source, target @ self.decoder.target)
+        return self.decoder.score(self.decoder.source.times(source), self.decoder.target.times(target))
 
     def _embed(self, views: Views, keys: IntArray, layer: int) -> FloatArray:
         """The hidden layers (see `Maps`) of nodes at moments, in a layer. [n] → [n, d]"""
@@ -110,7 +110,7 @@ class LinkScorer:
         if values is None:
             questions = maps.own_bias[None], np.zeros(len(keys), dtype=np.int64)
         else:
-            questions = values[seen.own] @ maps.own + maps.own_bias, np.arange(len(keys))
+            questions = maps.to_questions.times(values, seen.own), np.arange(len(keys))
             sources.insert(0, (values, seen.neighbours))
         return self.attention[layer - 1](questions, sources, seen.length)
 

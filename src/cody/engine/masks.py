@@ -12,14 +12,12 @@ why.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cody.engine.library import Pointer, contiguous, library, structure
 from cody.graph import BoolArray, IntArray, Query, TemporalGraph
 from cody.graph.edits import NOTHING
 from cody.models.contract import Change
@@ -108,30 +106,11 @@ class Requests(NamedTuple):
             chosen: The events that they attend to.
             others: The nodes at the other ends, in the tables of `Windows`.
         """
-        loaded = library()
-        if loaded is not None:
-            return self._below_compiled(loaded, chosen, others)
         return Requests(
             np.concatenate([self.nodes, others.take(chosen.place)]),
             np.concatenate([self.masks, np.repeat(self.masks, chosen.length, axis=0)]),
             np.concatenate([self.change, np.repeat(self.change, chosen.length)]),
         )
-
-    def _below_compiled(self, loaded: Any, chosen: AttendedEvents, others: IntArray) -> Requests:
-        (n, words), requested = self.masks.shape, Requests(*(contiguous(array) for array in self))
-        whole = n + len(chosen.place)
-        nodes, change = np.empty((2, whole), dtype=np.int64)
-        below = Requests(nodes, np.empty((whole, words), dtype=np.uint64), change)
-        between = (contiguous(array).ctypes.data for array in (others, chosen.length, chosen.place))
-        loaded.layer_below(n, words, ctypes.byref(_requests(requested)), *between, ctypes.byref(_requests(below)))
-        return below
-
-
-_Requests = structure("_Requests", nodes=Pointer, changes=Pointer, masks=Pointer)
-
-
-def _requests(of: Requests) -> ctypes.Structure:
-    return _Requests(of.nodes.ctypes.data, of.change.ctypes.data, of.masks.ctypes.data)
 
 
 class Windows:
@@ -162,23 +141,12 @@ class Windows:
 
     def choose(self, node: IntArray, masks: Masks) -> AttendedEvents:
         """What nodes attend to under masks. [n], [n, w]"""
-        loaded = library()
-        return self._choose(node, masks) if loaded is None else self._choose_compiled(loaded, node, masks)
-
-    def _choose(self, node: IntArray, masks: Masks) -> AttendedEvents:
         flags = np.unpackbits(masks.view(np.uint8), axis=1, bitorder="little").view(bool)
         flags = np.concatenate([flags, np.zeros((len(flags), 1), dtype=bool)], axis=1)  # the last: for -1, no bit
         happened = self.default[node] ^ np.take_along_axis(flags, self.column[node], axis=1)
         happened &= np.cumsum(happened, axis=1) <= self.count
         which, place = np.nonzero(happened)
         return AttendedEvents(node[which] * happened.shape[1] + place, happened.sum(axis=1))
-
-    def _choose_compiled(self, loaded: Any, node: IntArray, masks: Masks) -> AttendedEvents:
-        masks, (n, words) = np.ascontiguousarray(masks), masks.shape
-        place, length = np.empty(n * self.count, dtype=np.int64), np.empty(n, dtype=np.int64)
-        arrays = self.default, self.column, node, masks, place, length
-        sizes = n, words, self.default.shape[1], self.count
-        return AttendedEvents(place[: loaded.windows_choose(*sizes, *(array.ctypes.data for array in arrays))], length)
 
 
 def _with_imagined(graph: TemporalGraph, imagined: IntArray, nodes: IntArray, rows: IntArray) -> IntArray:

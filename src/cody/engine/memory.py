@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cody.engine.lineage import Lineage
+from cody.engine.products import Matrix
 from cody.engine.vectors import Products, Vectors
 from cody.engine.weights import gated
 from cody.graph import FloatArray, IntArray, TemporalGraph, sorted_unique
@@ -125,11 +126,11 @@ class GateMaps:
         d = weights.sizes.dimension
         given, kept = weights["memory.weight_ih"].T, weights["memory.weight_hh"].T  # [3d + F, 3d], [d, 3d]
         # Both add up for the first two gates; the third needs them apart. [d, 4d]
-        self.own = np.concatenate([given[:d, : 2 * d] + kept[:, : 2 * d], given[:d, 2 * d :], kept[:, 2 * d :]], axis=1)
-        self.other = np.ascontiguousarray(given[d : 2 * d])  # [d, 3d]
-        self.event = np.ascontiguousarray(given[2 * d :])  # [F + d, 3d]
+        own = np.concatenate([given[:d, : 2 * d] + kept[:, : 2 * d], given[:d, 2 * d :], kept[:, 2 * d :]], axis=1)
         bias, kept_bias = weights["memory.bias_ih"], weights["memory.bias_hh"]
-        self.bias = np.concatenate([bias[: 2 * d] + kept_bias[: 2 * d], bias[2 * d :]])  # [3d]
+        bias = np.concatenate([bias[: 2 * d] + kept_bias[: 2 * d], bias[2 * d :]])  # [3d]
+        self.own, self.other = Matrix(own), Matrix(given[d : 2 * d])  # [d, 4d], [d, 3d]
+        self.event = Matrix(given[2 * d :], bias)  # [F + d, 3d]
         self.kept_bias = kept_bias[2 * d :]  # [d]
 
 
@@ -143,11 +144,11 @@ class Gates:
     def events(self, edge: FloatArray | None, elapsed: FloatArray) -> FloatArray:
         """What events add to the gates. [n, F], [n] → [n, 3d]"""
         width = 0 if edge is None else edge.shape[1]
-        event = np.empty((len(elapsed), len(self.maps.event)), dtype=self.weights.dtype)
+        event = np.empty((len(elapsed), len(self.maps.event.array)), dtype=self.weights.dtype)
         if edge is not None:
             event[:, :width] = edge
         self.weights.encode_into(elapsed, event[:, width:])
-        return event @ self.maps.event + self.maps.bias
+        return self.maps.event.times(event)
 
     def remember(self, own: IntArray, other: IntArray, given: FloatArray) -> FloatArray:
         """The next memory of nodes. [n] slots of memories, [n, 3d] what the events add → [n, d]"""

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from cody.engine.library import check_count, contiguous, library
 from cody.engine.masks import Masks
 from cody.graph import IntArray
-
-
-class NewParts(NamedTuple):
-    """The parts of vectors that were not made of them before."""
-
-    numbers: IntArray  # [n] of all vectors, by what they are made of
-    parts: IntArray  # [m, 1 + 2K] of the new ones: own vector, vectors of the neighbours, events; -1: none
-    length: IntArray  # [m] how many neighbours these have
 
 
 class PureRows:
@@ -46,23 +38,6 @@ class PureRows:
         masks = masks & depends[nodes]
         return self.find(np.concatenate([nodes[:, None], masks.view(np.int64)], axis=1))
 
-    def find_parts(self, ids: IntArray, events: IntArray, length: IntArray, most: int) -> NewParts:
-        """The same of vectors with what they are made of.
-
-        Args:
-            ids: Of the vectors below: of the nodes themselves, then of their neighbours, one node after the other.
-            events: Of the neighbours. [m]
-            length: How many neighbours each node has. [n]
-            most: How many it has at most: K.
-        """
-        exists = np.arange(most) < length[:, None]  # [n, K]
-        parts = np.full((len(length), 1 + 2 * most), -1)
-        parts[:, 0] = ids[: len(length)]
-        parts[:, 1 : 1 + most][exists] = ids[len(length) :]
-        parts[:, 1 + most :][exists] = events
-        numbers, new = self.find(parts)
-        return NewParts(numbers, parts[new], length[new])
-
 
 class CompiledRows:
     """The same, by the compiled library."""
@@ -91,15 +66,6 @@ class CompiledRows:
         addresses = (array.ctypes.data for array in arrays)
         found = self.library.layer_find(self.handle, len(nodes), self.width - 1, *addresses)
         return numbers, new[: check_count(found)]
-
-    def find_parts(self, ids: IntArray, events: IntArray, length: IntArray, most: int) -> NewParts:
-        """The same of vectors with what they are made of; see `PureRows`."""
-        ids, events, length = contiguous(ids), contiguous(events), contiguous(length)
-        numbers, new_length = np.empty((2, len(length)), dtype=np.int64)
-        parts = np.empty((len(length), self.width), dtype=np.int64)
-        addresses = (array.ctypes.data for array in (ids, events, length, numbers, parts, new_length))
-        new = check_count(self.library.layer_made(self.handle, len(length), most, *addresses))
-        return NewParts(numbers, parts[:new], new_length[:new])
 
     def all(self) -> IntArray:
         """The rows, in the order of their numbers. [count, width]"""

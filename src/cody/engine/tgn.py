@@ -14,7 +14,8 @@ import numpy as np
 
 from cody.engine.checkpoints import open_memory_table
 from cody.engine.compiled import CompiledFollow
-from cody.engine.fast import FastModel, Inputs, KnownVectors, VectorRequest
+from cody.engine.fast import FastModel, Inputs
+from cody.engine.layer import KnownVectors, VectorRequest
 from cody.engine.library import library
 from cody.engine.lineage import Lineage
 from cody.engine.masks import EditableEvents, Masks

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from cody.engine.products import Matrix
 from cody.graph import BoolArray, FloatArray, IntArray, sorted_unique
 
 PRODUCTS_KEPT = 4096  # of one matrix: more would cost more memory than they save time
@@ -41,10 +42,10 @@ class Vectors:
 class Products:
     """Vectors of a table that only grows, times a matrix. The latest are remembered, up to `PRODUCTS_KEPT`."""
 
-    def __init__(self, matrix: FloatArray, bias: FloatArray | float = 0.0) -> None:
-        self.matrix, self.bias = matrix, bias
+    def __init__(self, matrix: Matrix) -> None:
+        self.matrix = matrix
         self.slot = np.full(64, -1)  # by id of the vector: where its product stands
-        self.vectors = Vectors(matrix.shape[1], matrix.dtype)
+        self.vectors = Vectors(matrix.width, matrix.dtype)
 
     def of(self, values: FloatArray, ids: IntArray) -> FloatArray:
         """The products of the vectors `ids` of `values`. [n] → [n, width]"""
@@ -53,21 +54,27 @@ class Products:
 
     def slots(self, values: FloatArray, ids: IntArray) -> IntArray:
         """Where these products stand in `vectors`, until others are computed. [n] → [n]"""
-        if len(self.slot) < len(values):
-            self.slot = np.concatenate([self.slot, np.full(len(values) - len(self.slot), -1)])
+        self.know(len(values))
         slots = self.slot[ids]
         if (slots < 0).any():
-            if self.vectors.length + len(ids) > PRODUCTS_KEPT:
-                self.slot[:] = -1
-                self.vectors.length = 0
-                slots[:] = -1
-            new = sorted_unique(ids[slots < 0])
+            self.reserve(len(ids))
+            new = sorted_unique(ids[self.slot[ids] < 0])
             self.slot[new] = self.vectors.length + np.arange(len(new))
-            products = self.vectors.append(len(new))
-            np.matmul(values[new].astype(self.matrix.dtype, copy=False), self.matrix, out=products)
-            products += self.bias
+            self.matrix.times(values, new, out=self.vectors.append(len(new)))
             slots = self.slot[ids]
         return slots
+
+    def know(self, values: int) -> None:
+        """The table has so many vectors now."""
+        if len(self.slot) < values:
+            self.slot = np.concatenate([self.slot, np.full(values - len(self.slot), -1)])
+
+    def reserve(self, count: int) -> None:
+        """Make room for so many more products; where they are too many, the others are forgotten."""
+        if self.vectors.length + count > PRODUCTS_KEPT:
+            self.slot[:] = -1
+            self.vectors.length = 0
+        self.vectors.reserve(count)
 
 
 class NearDuplicates:
