@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import shutil
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import torch
 from cody.engine import FastTGN, Replay, fast_model, load_model, versions
 from cody.engine import tgn as engine
 from cody.errors import ModelError
+from cody.graph import TemporalGraph
 from cody.train.checkpoint import Checkpoint, save_model
 from random_events import random_graph, random_network
 
@@ -124,6 +126,20 @@ def test_versions_are_kept_in_double_precision_where_the_memory_amplifies_roundi
         np.testing.assert_allclose(model.logits(query, changes), expected, rtol=0, atol=1e-4)
     monkeypatch.setattr(versions, "precision_for", lambda *_: pytest.fail("it was looked at again"))
     assert FastTGN(network, graph, folder=tmp_path).table.file == only_file(tmp_path)
+
+
+def test_choosing_the_precision_takes_memory_for_the_first_events_not_for_all_nodes(tgn):
+    graph, network = tgn
+    many = TemporalGraph.from_arrays(
+        graph.src, graph.dst, graph.time, features=graph.features, num_nodes=graph.num_nodes + 300_000
+    )
+    weights = FastTGN(network, graph).weights
+    tracemalloc.start()
+    try:
+        assert versions.precision_for(weights, many) == versions.precision_for(weights, graph) == np.float32
+        assert tracemalloc.get_traced_memory()[1] < 10 * 2**20  # of all nodes, 30 MiB
+    finally:
+        tracemalloc.stop()
 
 
 @in_each_form

@@ -209,13 +209,24 @@ def happen(network: Weights, graph: TemporalGraph, start: MemoryState) -> Iterat
 
 def precision_for(network: Weights, graph: TemporalGraph) -> np.dtype[Any]:
     """The precision to keep versions in: single, unless rounding is amplified in the first events."""
-    single, double = (happen(network, graph, state_at_first(network, graph, kept)) for kept in (SINGLE, DOUBLE))
+    first = _first_events(graph, EVENTS_COMPARED + network.sizes.batch)
+    single, double = (happen(network, first, state_at_first(network, first, kept)) for kept in (SINGLE, DOUBLE))
     for batch, exact in zip(single, double, strict=True):
         if np.abs(batch.versions - exact.versions).max() > ROUNDING:
             return DOUBLE
         if batch.rows[-1] >= EVENTS_COMPARED:
             break
     return SINGLE
+
+
+def _first_events(graph: TemporalGraph, count: int) -> TemporalGraph:
+    """The first events alone, of nodes that are numbered anew: the memory of all nodes may be large."""
+    stop = min(count, graph.num_events)
+    nodes, ends = np.unique(np.concatenate([graph.src[:stop], graph.dst[:stop]]), return_inverse=True)
+    features = None if graph.features is None else graph.features[:stop]
+    return TemporalGraph.from_arrays(
+        ends[:stop], ends[stop:], graph.time[:stop], features=features, num_nodes=len(nodes)
+    )
 
 
 def batch_rows(graph: TemporalGraph, network: Weights, first: int) -> IntArray:
