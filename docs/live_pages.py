@@ -19,7 +19,7 @@ PAGES = {
     "labels": "explain --data bitcoin-otc --model tgn-bitcoin-otc --event 35585",
     "alternatives": "explain --event 53869 --count 3",
     "units": "explain --event 53007 --by pair",
-    "actor": "explain --event 53852 --actor 1395 --until '1 day later'",
+    "actor": 'explain --event 53852 --actor 1395 --until "1 day later"',
     "protect": "explain --event 53007 --protect events=53006",
     "how-sure": "explain --event 53854 --also tgat-collegemsg --noise",
     "even-if": "explain --event 53869 --even-if",
