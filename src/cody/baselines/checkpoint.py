@@ -62,16 +62,6 @@ def weights_of(folder: Path, files: str) -> Path:
     return folder / f"{files}.safetensors"
 
 
-class Learned(NamedTuple):
-    """An explainer that is trained: a network, and the policy that it makes for a model."""
-
-    scorer: type[Scorer] | type[MotifScorer]
-    order: Callable[[SoftModel, Any], Policy]
-
-
-LEARNED = {"pgexplainer": Learned(Scorer, learned_order), "tempme": Learned(MotifScorer, motif_order)}
-
-
 def load_scorer(
     name: str | Path, model: SoftModel, kind: type[Any] = Scorer, *, allow_data_mismatch: bool = False
 ) -> Any:
@@ -131,7 +121,7 @@ def load_pgexplainer(name: str | Path, model: Model, *, allow_data_mismatch: boo
         model: The model that the scorer was trained for.
         allow_data_mismatch: Accept data other than those the weights were trained on.
     """
-    return load_trained("pgexplainer", name, model, allow_data_mismatch=allow_data_mismatch)
+    return load_trained(pgexplainer.__name__, name, model, allow_data_mismatch=allow_data_mismatch)
 
 
 def load_tempme(name: str | Path, model: Model, *, allow_data_mismatch: bool = False) -> Policy:
@@ -142,7 +132,7 @@ def load_tempme(name: str | Path, model: Model, *, allow_data_mismatch: bool = F
         model: The model that the network was trained for.
         allow_data_mismatch: Accept data other than those the weights were trained on.
     """
-    return load_trained("tempme", name, model, allow_data_mismatch=allow_data_mismatch)
+    return load_trained(tempme.__name__, name, model, allow_data_mismatch=allow_data_mismatch)
 
 
 def trained_policy(policy: str, name: str | Path, *, allow_data_mismatch: bool = False) -> Policy:
@@ -153,9 +143,9 @@ def trained_policy(policy: str, name: str | Path, *, allow_data_mismatch: bool =
         name: A folder, or the name of a shipped model.
         allow_data_mismatch: Accept data other than those the weights were trained on.
     """
-    order = {"pgexplainer": pgexplainer, "tempme": tempme}[policy]
-    identity = scorer_identity(name, LEARNED[policy].scorer)
-    return partial(order, scorer=str(name), identity=identity, allow_data_mismatch=allow_data_mismatch)
+    learned = LEARNED[policy]
+    identity = scorer_identity(name, learned.scorer)
+    return partial(learned.policy, scorer=str(name), identity=identity, allow_data_mismatch=allow_data_mismatch)
 
 
 def pgexplainer(
@@ -175,7 +165,7 @@ def pgexplainer(
         scorer: Options of `trained_policy`: `scorer`, the folder of the trained scorer or the name of the shipped model
             it belongs to; `identity`, that of the weights, others are rejected; `allow_data_mismatch`.
     """
-    return _policy("pgexplainer", oracle.model, **scorer)(graph, query, events, oracle, rng)  # type: ignore[arg-type]
+    return _policy(pgexplainer.__name__, oracle.model, **scorer)(graph, query, events, oracle, rng)  # type: ignore[arg-type]
 
 
 def tempme(
@@ -194,7 +184,21 @@ def tempme(
         rng: Source of randomness.
         scorer: As those of `pgexplainer`.
     """
-    return _policy("tempme", oracle.model, **scorer)(graph, query, events, oracle, rng)  # type: ignore[arg-type]
+    return _policy(tempme.__name__, oracle.model, **scorer)(graph, query, events, oracle, rng)  # type: ignore[arg-type]
+
+
+class Learned(NamedTuple):
+    """An explainer that is trained: the policy that loads it by name, its network, and the policy of a network."""
+
+    policy: Callable[..., IntArray]
+    scorer: type[Scorer] | type[MotifScorer]
+    order: Callable[[SoftModel, Any], Policy]
+
+
+LEARNED = {
+    learned.policy.__name__: learned
+    for learned in (Learned(pgexplainer, Scorer, learned_order), Learned(tempme, MotifScorer, motif_order))
+}
 
 
 @lru_cache(maxsize=4)
