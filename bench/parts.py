@@ -89,8 +89,8 @@ PARTS = {
         (Layer, "_attend"),
         (QueryWorkspace, "answer"),
     ],
-    "asking": [(Oracle, "_evaluate")],
-    "confirming": [(Replay, "logits")],
+    "the oracle": [(Oracle, "_evaluate")],
+    "verification": [(Replay, "logits")],
 }
 
 

@@ -88,6 +88,8 @@ def test_the_command_prints_the_same_table_from_the_files(tmp_path, monkeypatch)
     assert rf"{{{'llll' + 'r' * (cells[0] - 3)}}}" in latex
     wrong = CliRunner().invoke(app, ["tables", "--benchmark", "--paper", "b"])
     assert "give --benchmark or --paper, not both" in str(wrong.exception)
+    wrong = CliRunner().invoke(app, ["tables", "--benchmark", "--intervals", "b"])
+    assert "text has no room for --intervals" in str(wrong.exception)
     (tmp_path / "empty").mkdir()
     assert "there are no records" in str(CliRunner().invoke(app, ["benchmark", "table", "empty"]).exception)
 

@@ -48,7 +48,7 @@ def test_a_page_of_dependants_says_what_goes_along():
     )
     page = chosen.to_html()
     assert re.search(r"and \d+ dependants?", page)
-    assert "If these had happened all the same" in page
+    assert "If these still happen" in page
 
 
 def test_the_server_switches_all_events_of_a_unit():

@@ -37,7 +37,7 @@ app = CommandGroup(
         "impact": "Find the later predictions that would be different without some events.",
         "view": "Turn an explanation into an HTML page.",
         "serve": "Explore a model in the browser.",
-        "mcp": "Let a language model ask.",
+        "mcp": "Give a language model tools: predict, explain, what-if, audit and survey.",
         "survey": "Explain many predictions and summarize what decides them.",
         "causes": "Find the few causes that many predictions share.",
         "audit": "Find out what a model reacts to.",

@@ -41,12 +41,12 @@ class AuditOptions:
     )
     period: str | None = given_by(shared.period_option)
     seed: int = given_by(shared.seed_option)
-    source: ModelSource = given_by(model_options)
-    workers: int = given_by(shared.workers_option)
-    ray: str | None = given_by(shared.ray_option)
     threshold: float | None = _decision(
         type=float, metavar="P", help="Predicted above this probability. Default: the model's, else 0.5."
     )
+    source: ModelSource = given_by(model_options)
+    workers: int = given_by(shared.workers_option)
+    ray: str | None = given_by(shared.ray_option)
     out: Path | None = _output(type=LINES, help="File for the scores of each link; resumes an existing file.")
     html: Path | None = given_by(html_option)
     as_csv: bool = given_by(csv_option)

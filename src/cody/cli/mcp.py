@@ -12,7 +12,7 @@ from cody.utils.extras import needed_by
 @command("mcp")
 @live_options
 def mcp(served: LiveOptions) -> None:
-    """Let a language model ask: predict, explain, what-if, audit and survey are tools of a server.
+    """Give a language model tools: predict, explain, what-if, audit and survey.
 
     It speaks the Model Context Protocol, through standard input and output, with the program that starts it (an
     assistant, an editor). Each answer says how it was verified.

@@ -31,7 +31,7 @@ record_files = argument(
 def tables(files: Sequence[Path], form: str, benchmark: bool, paper: bool, intervals: bool) -> None:
     """Compare explainers in the tables of the paper."""
     if benchmark:
-        _of_benchmark(files, form, paper=paper)
+        _of_benchmark(files, form, paper=paper, intervals=intervals)
         return
     from cody.paper import typeset
     from cody.paper.tables import tables
@@ -50,9 +50,11 @@ def tables(files: Sequence[Path], form: str, benchmark: bool, paper: bool, inter
     print(writers[form](made), end="")
 
 
-def _of_benchmark(files: Sequence[Path], form: str, *, paper: bool) -> None:
+def _of_benchmark(files: Sequence[Path], form: str, *, paper: bool, intervals: bool) -> None:
     from cody.cli.benchmark import print_benchmark, records_in
 
     if paper:
         raise CallError("give --benchmark or --paper, not both: the paper has no links with known causes")
+    if intervals and form == "text":
+        raise CallError("with --benchmark, text has no room for --intervals: give --format markdown, latex or csv")
     print_benchmark([one for path in files for one in (records_in(path) if path.is_dir() else [path])], form=form)

@@ -65,7 +65,7 @@ def _dependence(why: Explanation) -> str:
     rows = ", ".join(map(str, along[:NAMED_DEPENDANTS])) + ("" if len(along) <= NAMED_DEPENDANTS else ", …")
     within = f" within {ago(rule['within']) if is_date(why.query.time) else rule['within']}" if "within" in rule else ""
     alone = why.decision.moved(why.states[0], State(why.literal))
-    return f"Dependent ({rule['name']}{within}): {rows}. If these had happened all the same, {alone}."
+    return f"Dependent ({rule['name']}{within}): {rows}. If these still happen, {alone}."
 
 
 def _wholeness(why: Explanation) -> str:

@@ -16,7 +16,6 @@ LINK_GAP = 22.0  # pixels between the past events and the explained link
 LETTER = 6.6  # pixels of a letter beside a lane
 THINNEST, THICKEST = 1.3, 5.0
 BESIDE_A_LANE = 8.0  # pixels between a lane and the middle of a label
-BESIDE_A_LANE = 8.0  # pixels between a lane and the middle of a label
 TAG_HEIGHT = 15.0
 FEW = 12  # events of an answer that are crossed out in full size
 MOST_TAGS = 3  # events of an answer that are labelled in place
