@@ -84,18 +84,18 @@ def test_both_forms_find_the_same_versions_and_what_they_depend_on(monkeypatch, 
     query = graph.query(int(rng.integers(1, 300)))
     rows = rng.choice(query.before, min(query.before, int(rng.integers(0, 90))), replace=False).tolist()
     nodes = sorted_unique(rng.integers(0, graph.num_nodes, 5))
-    universe = EditableEvents(graph, query, rows)
+    editable = EditableEvents(graph, query, rows)
     used = []
     for name in ("trace", "depend"):
         form = getattr(compiled, name)
         monkeypatch.setattr(compiled, name, lambda *given, name=name, form=form: used.append(name) or form(*given))
     pure, quick = in_each_form(
-        monkeypatch, partial(Lineage.of, graph, Grid((1, 7, 50)[seed % 3]), query, universe, nodes)
+        monkeypatch, partial(Lineage.of, graph, Grid((1, 7, 50)[seed % 3]), query, editable, nodes)
     )
     assert used == ["trace", "depend"]
     for column in ("index", "own", "other", "previous", "bit", "parents", "memory", "latest"):
         np.testing.assert_array_equal(getattr(quick, column), getattr(pure, column))
-    masks = universe.masks([frozenset(rng.permutation(rows)[: number * 9].tolist()) for number in range(8)])
+    masks = editable.masks([frozenset(rng.permutation(rows)[: number * 9].tolist()) for number in range(8)])
     latest, masks = np.repeat(quick.latest, len(masks)), np.tile(masks, (len(quick.latest), 1))
     kept, kept_by_pure = in_each_form(monkeypatch, lambda: quick.kept_each(latest, masks))
     np.testing.assert_array_equal(kept, kept_by_pure)
@@ -169,7 +169,7 @@ def test_a_deadline_stops_the_compiled_form_between_levels(model, monkeypatch):
     levels, compute = [], compiled.CompiledFollow._compute
     monkeypatch.setattr(compiled.CompiledFollow, "_compute", lambda self: levels.append(1) or compute(self))
     inputs = [fast.QueryWorkspace(model, [model.graph.query(280)], range(280)).inputs for _ in range(2)]
-    masks = inputs[0].lineage.universe.masks(some_sets())
+    masks = inputs[0].lineage.editable.masks(some_sets())
     latest = (
         np.repeat(inputs[0].lineage.latest, len(masks)),
         np.tile(np.arange(len(masks)), len(inputs[0].lineage.latest)),

@@ -44,12 +44,12 @@ def test_a_node_attends_to_its_latest_events_that_happened(count, imagined):
     if imagined:
         graph = graph.imagine([Add(3, 5, float(graph.time[150])), Add(5, 7, float(graph.time[20]))])
     query = graph.query(190)
-    universe = EditableEvents(graph, query, [*range(90, 190), *range(200, graph.num_rows)])
-    windows = Windows(graph, query, universe, np.arange(12), count)
+    editable = EditableEvents(graph, query, [*range(90, 190), *range(200, graph.num_rows)])
+    windows = Windows(graph, query, editable, np.arange(12), count)
     changes = [
-        frozenset(rng.choice(sorted(universe.rows), size, replace=False).tolist()) for size in (0, 1, 5, 40, 100)
+        frozenset(rng.choice(sorted(editable.rows), size, replace=False).tolist()) for size in (0, 1, 5, 40, 100)
     ]
-    bits = universe.masks(changes)
+    bits = editable.masks(changes)
     nodes, which = np.repeat(np.arange(12), len(changes)), np.tile(np.arange(len(changes)), 12)
     chosen = windows.choose(nodes, bits[which])
     start = 0

@@ -35,7 +35,7 @@ class OpenSlot:
 class OpenSlots:
     """The open slots of one batch, with the nodes whose states before the batch may count in each, as arrays."""
 
-    def __init__(self, slots: list[OpenSlot], universe: IntArray, num_nodes: int) -> None:
+    def __init__(self, slots: list[OpenSlot], events: IntArray, num_nodes: int) -> None:
         self.slots = slots
         self.num_nodes = num_nodes
         of = np.repeat(np.arange(len(slots)), [len(slot.ends) for slot in slots])
@@ -43,7 +43,7 @@ class OpenSlots:
         self.keys = of * num_nodes + self.nodes  # [E] ascending
         self.begins = np.searchsorted(of, np.arange(len(slots)))  # [O] where the ends of each begin
         self.own = self.place(np.arange(len(slots)), np.array([slot.node for slot in slots], dtype=np.int64))
-        self.choosing = np.array([np.isin(universe, slot.rows) for slot in slots], dtype=np.float32)  # [O, universe]
+        self.choosing = np.array([np.isin(events, slot.rows) for slot in slots], dtype=np.float32)  # [O, events]
         self.states: IntArray  # [E] where the states of the ends are found
 
     def place(self, of: IntArray, nodes: IntArray) -> IntArray:
@@ -106,10 +106,10 @@ class SlotLineage:
         query = links[0]  # all are of the same moment
         self.table, self.log, self.query, graph = table, log, query, log.graph
         editable = EditableEvents(graph, query, rows)
-        self.universe, self.bit, self.imagined = editable.events, editable.bit, editable.imagined
+        self.events, self.bit, self.imagined = editable.events, editable.bit, editable.imagined
         self.cut = log.grid.number(query.before)  # the batch that the query cuts; of no rows, if it stands at a line
-        self.oldest = min([self.cut, *log.grid.number(graph.next_real(self.universe)).tolist()])
-        self.nodes = log.steps.reachable(links, graph, self.universe.tolist())  # ascending
+        self.oldest = min([self.cut, *log.grid.number(graph.next_real(self.events)).tolist()])
+        self.nodes = log.steps.reachable(links, graph, self.events.tolist())  # ascending
         drafts = self._drafts(self._rows_that_matter())
         self.count = sum(len(draft.all_nodes) for draft in drafts)  # of the slots
         self._join(drafts)
@@ -173,7 +173,7 @@ class SlotLineage:
             nodes = _ends(graph, rows)
             if len(reached) < self.cut - self.oldest:  # in the cut batch, the table has another state
                 seen = np.concatenate([earlier, rows])
-                changed = np.isin(seen, self.universe) | changing[graph.src[seen]] | changing[graph.dst[seen]]
+                changed = np.isin(seen, self.events) | changing[graph.src[seen]] | changing[graph.dst[seen]]
                 nodes = np.intersect1d(nodes, _ends(graph, seen[changed]), assume_unique=True)
                 changing[nodes] = True
             reached.append(nodes)
@@ -185,13 +185,13 @@ class SlotLineage:
         log.enter(last, rows)
         own = last[:, nodes]
         last[:, graph.src[rows]] = last[:, graph.dst[rows]] = NONE
-        chosen = np.isin(nodes, _ends(graph, rows[np.isin(rows, self.universe)]))
+        chosen = np.isin(nodes, _ends(graph, rows[np.isin(rows, self.events)]))
         tied = rows[log.times[rows] == log.times[earlier[0]]] if len(earlier) else earlier
         older = np.isin(nodes, _ends(graph, tied)) & (own == NONE).any(axis=0)  # where a message from before may count
         settled = ~chosen & ~older
         row, target = log.counts(*own[:, settled])
         open_slots = [self._open(node, rows, earlier) for node in nodes[~settled].tolist()]
-        opened = OpenSlots(open_slots, self.universe, graph.num_nodes)
+        opened = OpenSlots(open_slots, self.events, graph.num_nodes)
         return Draft(batch, nodes[settled], log.other_end(row, target), row, target, own[:, settled].T, opened)
 
     def _open(self, node: int, rows: IntArray, earlier: IntArray) -> OpenSlot:

@@ -218,8 +218,8 @@ class SlotWorkspace(Workspace):
     def _follow(self, changes: list[Change]) -> IntArray:
         """The number of each state of the lineage under each change. [states, B]"""
         states, lineage = self.states, self.lineage
-        happens = [[row in change for change in changes] for row in lineage.universe.tolist()]
-        changed = np.array(happens, dtype=np.float32).reshape(-1, len(changes))  # [universe, B]
+        happens = [[row in change for change in changes] for row in lineage.events.tolist()]
+        changed = np.array(happens, dtype=np.float32).reshape(-1, len(changes))  # [events, B]
         masks = [sum(lineage.bit[row] for row in change) for change in changes]
         known = np.repeat(lineage.usual[:, None], len(changes), axis=1)
         differs = known == UNKNOWN  # from what it is with nothing changed

@@ -162,7 +162,7 @@ class FollowedMemory:
 
     def is_clear(self, query: Query, lineage: Lineage) -> bool:
         """Whether it is known in which order versions count: what that depends on is not edited, nor seen in part."""
-        events = lineage.universe.events
+        events = lineage.editable.events
         edited, _ = find(np.concatenate([2 * events, 2 * events + 1]), self.fixed)
         repeating, _ = find(lineage.index, self.node_order.repeating)
         cut = self.log.grid.line(query.before)
@@ -248,15 +248,15 @@ class VersionWorkspace(Workspace):
 
     def __init__(self, memory: FollowedMemory, links: Sequence[Query], nodes: IntArray, lineage: Lineage) -> None:
         self.memory, self.nodes, self.lineage = memory, nodes, lineage  # nodes ascend
-        super().__init__(memory.log, links, lineage.universe.rows, lineage.count)
+        super().__init__(memory.log, links, lineage.editable.rows, lineage.count)
 
     @classmethod
     def of(cls, memory: FollowedMemory, links: Sequence[Query], rows: frozenset[int]) -> VersionWorkspace | None:
         """The workspace of links; None if the order in which simultaneous messages count depends on others."""
         graph, log, query = memory.graph, memory.log, links[0]
-        universe = EditableEvents(graph, query, rows)
-        nodes = log.steps.reachable(links, graph, universe.events.tolist())
-        lineage = Lineage.of(graph, log.grid, query, universe, nodes, memory.node_order)
+        editable = EditableEvents(graph, query, rows)
+        nodes = log.steps.reachable(links, graph, editable.events.tolist())
+        lineage = Lineage.of(graph, log.grid, query, editable, nodes, memory.node_order)
         return cls(memory, links, nodes, lineage) if memory.is_clear(query, lineage) else None
 
     def _begin(self, most: float) -> None:
@@ -268,7 +268,7 @@ class VersionWorkspace(Workspace):
 
     def _states(self, nodes: IntArray, of: IntArray, changes: Sequence[Change]) -> tuple[Tensor, NDArray[Any]]:
         inputs, lineage, times = self.inputs, self.lineage, self.memory.times
-        masks, places = lineage.universe.masks(changes), np.searchsorted(self.nodes, nodes)
+        masks, places = lineage.editable.masks(changes), np.searchsorted(self.nodes, nodes)
         inputs.begin(masks)
         ids = inputs.compute(inputs.plan(places, masks[of], of))
         written = lineage.kept(lineage.latest[places], masks, of)

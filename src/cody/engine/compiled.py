@@ -178,7 +178,7 @@ class CompiledFollow:
         lineage, table = self.lineage, self.store.usual.rows
         return _Setup(
             versions=len(lineage.index),
-            events=len(lineage.universe.events),
+            events=len(lineage.editable.events),
             dimensions=self.gathered[0].shape[1],
             levels=len(lineage.levels),
             capacity=PRODUCTS_KEPT,

@@ -65,7 +65,7 @@ class Inputs(Below, Protocol):
 
 
 class QueryWorkspace:
-    """All that is known about links of one moment, for changes of one universe. It only grows; no answer ever changes.
+    """All that is known about links of one moment, for changes of some events. It only grows; no answer ever changes.
 
     With many links, whatever a change does not touch is computed once for all of them.
     """
@@ -75,12 +75,12 @@ class QueryWorkspace:
     ) -> None:
         self.model, self.links, self.margin = model, links, margin
         query, sizes = links[0], model.weights.sizes
-        self.universe = EditableEvents(model.graph, query, rows)
+        self.editable = EditableEvents(model.graph, query, rows)
         ends = np.array([[link.src, link.dst] for link in links])  # [n, 2]
         nodes = roots = sorted_unique(ends.ravel())
         for _ in range(sizes.layers):  # one hop further with each layer
             check_deadline()
-            windows = Windows(model.graph, query, self.universe, nodes, sizes.neighbours)
+            windows = Windows(model.graph, query, self.editable, nodes, sizes.neighbours)
             nodes = sorted_unique(np.concatenate([nodes, windows.other.ravel()]))
         self.reach = Reach(nodes, windows)
         self.roots = self.reach.place(roots)
@@ -88,7 +88,7 @@ class QueryWorkspace:
         self.windows = windows
         self.events = EventInputs(model.weights, model.graph, query, windows.events)
         self.refined = 0  # how often estimates were made less rough
-        self._begin(model.inputs(query, self.universe, nodes))
+        self._begin(model.inputs(query, self.editable, nodes))
 
     def _begin(self, inputs: Inputs) -> None:
         """Nothing is computed yet from these inputs."""
@@ -143,7 +143,7 @@ class QueryWorkspace:
     def answer(self, changes: Sequence[Change]) -> list[FloatArray]:
         """The scores of the first of these changes, [m] each: of as many as are computed at once."""
         changes = changes[: self.changes_at_once]
-        masks = self.universe.masks(changes)
+        masks = self.editable.masks(changes)
         n, last, known = len(masks), self.layers[-1], self.inputs.size
         self.inputs.begin(masks)
         roots, change = np.repeat(self.roots, n), np.tile(np.arange(n), len(self.roots))
@@ -206,7 +206,7 @@ class FastSession(CheckedSession):
         """What is known, if that is enough for these changes and not too much."""
         changed = frozenset[int]().union(*changes)
         workspace, self._workspace = self._workspace, None
-        if workspace is not None and changed <= workspace.universe.rows and workspace.size <= NUMBERS_KEPT:
+        if workspace is not None and changed <= workspace.editable.rows and workspace.size <= NUMBERS_KEPT:
             return workspace
         self.rows = self.rows | changed
         return self._check.trusted(QueryWorkspace(self.model, self.links, self.rows, self.margin))
@@ -254,7 +254,7 @@ class FastModel:
         other.graph, other.features = graph, self.weights.features(graph)
         return other
 
-    def inputs(self, query: Query, universe: EditableEvents, nodes: IntArray) -> Inputs:
+    def inputs(self, query: Query, editable: EditableEvents, nodes: IntArray) -> Inputs:
         raise NotImplementedError
 
     def inputs_as_they_are(self, nodes: IntArray, before: IntArray) -> FloatArray | None:

@@ -106,7 +106,7 @@ class Dependencies(NamedTuple):
 class Lineage(VersionColumns):
     """The versions that an answer may depend on, and how changes spread through them."""
 
-    universe: EditableEvents
+    editable: EditableEvents
     parents: Masks  # [V, w] the events that the value can depend on
     memory: Masks  # [V, w] the same for the node's memory right after
     levels: Sequence[IntArray]  # the versions that changes may concern, parents before children
@@ -121,7 +121,7 @@ class Lineage(VersionColumns):
         graph: TemporalGraph,
         grid: Grid,
         query: Query,
-        universe: EditableEvents,
+        editable: EditableEvents,
         nodes: IntArray,
         node_order: NodeOrder = ORDER_OF_ROWS,
     ) -> Lineage:
@@ -131,32 +131,32 @@ class Lineage(VersionColumns):
             graph: the log.
             grid: which rows are replayed together.
             query: the link.
-            universe: the events that may be changed.
+            editable: the events that may be changed.
             nodes: whose memories are needed.
             node_order: which versions do not count in the order of rows.
         """
         # It goes by rows, which have no time order with imagined ones, and counts batches from row 0.
-        by_rows = not len(universe.imagined) and not grid.splits and node_order.is_plain
+        by_rows = not len(editable.imagined) and not grid.splits and node_order.is_plain
         loaded = library() if by_rows else None
         everything = np.full(len(nodes), AFTER_ALL)
-        latest = node_order.counting(_latest(graph, universe, nodes, np.full(len(nodes), query.before), everything))
+        latest = node_order.counting(_latest(graph, editable, nodes, np.full(len(nodes), query.before), everything))
         if loaded is None:
-            found = _trace(graph, grid, universe, nodes, latest, node_order)
+            found = _trace(graph, grid, editable, nodes, latest, node_order)
         else:
-            found = TracedVersions(*compiled.trace(loaded, graph, grid, latest, universe.events))
-        columns = _columns(graph, universe, latest, found, node_order)
-        depends = _dependencies(graph, grid, universe.words, columns, node_order, loaded)
+            found = TracedVersions(*compiled.trace(loaded, graph, grid, latest, editable.events))
+        columns = _columns(graph, editable, latest, found, node_order)
+        depends = _dependencies(graph, grid, editable.words, columns, node_order, loaded)
         order = np.argsort(depends.level, kind="stable")
         children = _children(columns, depends.memory)
-        unchanged, first = np.zeros((1, universe.words), dtype=np.uint64), np.zeros(len(columns.index), dtype=np.int64)
+        unchanged, first = np.zeros((1, editable.words), dtype=np.uint64), np.zeros(len(columns.index), dtype=np.int64)
         return cls(
             **{field.name: getattr(columns, field.name) for field in fields(columns)},
-            universe=universe,
+            editable=editable,
             parents=depends.parents,
             memory=depends.memory,
             levels=np.split(order, np.flatnonzero(np.diff(depends.level[order])) + 1)[1:],
             children=children,
-            affected=_affected(columns, children, len(universe.events)),
+            affected=_affected(columns, children, len(editable.events)),
             usual_own=columns.kept(columns.own, unchanged, first),
             usual_other=columns.kept(columns.other, unchanged, first),
         )
@@ -169,20 +169,20 @@ class Lineage(VersionColumns):
     def first_affected(self, masks: Masks) -> tuple[IntArray, IntArray]:
         """The versions that changes may affect directly, and which of the changes. [n, w] → [m], [m]"""
         bits = np.unpackbits(masks.view(np.uint8), axis=1, bitorder="little")
-        change, bit = np.nonzero(bits[:, : len(self.universe.events)])
+        change, bit = np.nonzero(bits[:, : len(self.editable.events)])
         versions, whose = self.affected.of(bit)
         return versions, change[whose]
 
 
 def _trace(
-    graph: TemporalGraph, grid: Grid, universe: EditableEvents, nodes: IntArray, found: IntArray, node_order: NodeOrder
+    graph: TemporalGraph, grid: Grid, editable: EditableEvents, nodes: IntArray, found: IntArray, node_order: NodeOrder
 ) -> TracedVersions:
     """The versions `found` of `nodes`, and all that they may depend on, as far as changes may concern them.
 
     A version older than every editable event cannot change. An event can be the latest one that happened only if all
     later ones of its node may be absent, so the version before it counts only where it has a bit.
     """
-    oldest = int(graph.time_rank(universe.events[:1])[0]) if len(universe.events) else AFTER_ALL
+    oldest = int(graph.time_rank(editable.events[:1])[0]) if len(editable.events) else AFTER_ALL
     seen: BoolArray = np.zeros(2 * graph.num_rows, dtype=bool)
     traced = [(found[:0],) * 4]
     while True:
@@ -199,23 +199,23 @@ def _trace(
         start_rank = graph.first_rank(start)
         latest = _latest(
             graph,
-            universe,
+            editable,
             np.concatenate([nodes, others, nodes]),
             np.concatenate([start, start, graph.next_real(places)]),
             np.concatenate([start_rank, start_rank, graph.time_rank(places)]),
         )
         own, other, previous = np.split(node_order.counting(latest), 3)
-        may_be_absent = universe.columns(rows) < len(universe.events)
+        may_be_absent = editable.columns(rows) < len(editable.events)
         previous[~may_be_absent] = NO_VERSION
         traced.append((found, own, other, previous))
         nodes, found = np.concatenate([nodes, others, nodes]), np.concatenate([own, other, previous])
 
 
 def _latest(
-    graph: TemporalGraph, universe: EditableEvents, nodes: IntArray, before: IntArray, rank: IntArray
+    graph: TemporalGraph, editable: EditableEvents, nodes: IntArray, before: IntArray, rank: IntArray
 ) -> IntArray:
     """The latest possible version of each node, by index: of a real row < `before`, or an imagined one below `rank`."""
-    rows, imagined = latest_event(graph, nodes, before), universe.imagined
+    rows, imagined = latest_event(graph, nodes, before), editable.imagined
     if len(imagined):
         ends = np.concatenate([graph.src[imagined], graph.dst[imagined]]).astype(np.int64)
         ranks = np.tile(graph.time_rank(imagined), 2)
@@ -230,7 +230,7 @@ def _latest(
 
 
 def _columns(
-    graph: TemporalGraph, universe: EditableEvents, latest: IntArray, found: TracedVersions, node_order: NodeOrder
+    graph: TemporalGraph, editable: EditableEvents, latest: IntArray, found: TracedVersions, node_order: NodeOrder
 ) -> VersionColumns:
     """Number the versions that were found, and those that they are computed from."""
     index = sorted_unique(np.concatenate([[NO_VERSION], latest, *found]))
@@ -242,8 +242,8 @@ def _columns(
         return places
 
     row, bit = index // 2, np.full(len(index), -1)
-    bits = universe.columns(row[traced])
-    bit[traced] = np.where(bits < len(universe.events), bits, -1)
+    bits = editable.columns(row[traced])
+    bit[traced] = np.where(bits < len(editable.events), bits, -1)
     return VersionColumns(
         index=index,
         row=row,

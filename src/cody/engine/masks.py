@@ -120,21 +120,21 @@ class Windows:
     """
 
     def __init__(
-        self, graph: TemporalGraph, query: Query, universe: EditableEvents, nodes: IntArray, count: int
+        self, graph: TemporalGraph, query: Query, editable: EditableEvents, nodes: IntArray, count: int
     ) -> None:
         self.nodes = nodes  # ascending
         self.count = count  # K
-        touching = universe.of_nodes(nodes)
+        touching = editable.of_nodes(nodes)
         self.touching = touching  # [n, w] the bits of each node's own events
         lengths = count + np.unpackbits(touching.view(np.uint8), axis=1).sum(axis=1, dtype=np.int64)
         rows = graph.recent(nodes, query.before, int(lengths.max()))
         rows[np.arange(rows.shape[1]) >= lengths[:, None]] = -1
-        if len(universe.imagined):
-            rows = _with_imagined(graph, universe.imagined, nodes, rows)
+        if len(editable.imagined):
+            rows = _with_imagined(graph, editable.imagined, nodes, rows)
         self.exists: BoolArray = rows >= 0  # [n, L]
         self.default: BoolArray = self.exists & (rows < graph.num_events)  # [n, L] what there is with nothing changed
-        bits = universe.columns(rows)
-        self.column = np.where(self.exists & (bits < len(universe.events)), bits, -1)  # [n, L] its bit; -1: it has none
+        bits = editable.columns(rows)
+        self.column = np.where(self.exists & (bits < len(editable.events)), bits, -1)  # [n, L] its bit; -1: it has none
         self.other = np.where(self.exists, graph.other_end(rows, nodes[:, None]), nodes[:, None])  # [n, L]
         self.events, place = np.unique(np.where(self.exists, rows, rows.max()), return_inverse=True)
         self.event = place.reshape(rows.shape)  # [n, L] which of `events`

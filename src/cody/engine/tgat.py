@@ -17,9 +17,9 @@ class FeatureInputs:
     exact = True
     size = most = 0  # they are not remembered for a query
 
-    def __init__(self, features: FloatArray | None, universe: EditableEvents, nodes: IntArray) -> None:
+    def __init__(self, features: FloatArray | None, editable: EditableEvents, nodes: IntArray) -> None:
         self.values = None if features is None else features[nodes]
-        self.depends = np.zeros((len(nodes), universe.words), dtype=np.uint64)
+        self.depends = np.zeros((len(nodes), editable.words), dtype=np.uint64)
 
     def exactly(self) -> FeatureInputs:
         return self
@@ -53,8 +53,8 @@ class FastTGAT(FastModel):
             nodes = sorted_unique(np.concatenate([nodes, self.graph.src[rows], self.graph.dst[rows]]))
         return rows
 
-    def inputs(self, query: Query, universe: EditableEvents, nodes: IntArray) -> Inputs:
-        return FeatureInputs(self.features, universe, nodes)
+    def inputs(self, query: Query, editable: EditableEvents, nodes: IntArray) -> Inputs:
+        return FeatureInputs(self.features, editable, nodes)
 
     def inputs_as_they_are(self, nodes: IntArray, before: IntArray) -> FloatArray | None:
         return None if self.features is None else self.features[nodes]

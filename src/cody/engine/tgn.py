@@ -66,7 +66,7 @@ class MemoryInputs:
         self.depends: Masks = lineage.memory[lineage.latest]
         width = model.weights.sizes.dimension
         self.known = KnownVectors(self.depends)
-        self.changes: Masks = np.zeros((0, lineage.universe.words), dtype=np.uint64)  # that answers are about
+        self.changes: Masks = np.zeros((0, lineage.editable.words), dtype=np.uint64)  # that answers are about
         self.sums = Vectors(width, model.weights.dtype)
         self._forget()
 
@@ -184,8 +184,8 @@ class FastTGN(FastModel):
     def times(self) -> FloatArray:
         return self.graph.time
 
-    def inputs(self, query: Query, universe: EditableEvents, nodes: IntArray) -> Inputs:
-        lineage = Lineage.of(self.graph, Grid(self.weights.sizes.batch), query, universe, nodes)
+    def inputs(self, query: Query, editable: EditableEvents, nodes: IntArray) -> Inputs:
+        lineage = Lineage.of(self.graph, Grid(self.weights.sizes.batch), query, editable, nodes)
         features = None if self.features is None else self.features[nodes]
         return MemoryInputs(self, lineage, features, small=SMALL_CHANGE if lineage.count > MANY_VERSIONS else 0.0)
 
