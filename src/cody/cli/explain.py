@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
@@ -227,6 +227,11 @@ class ResultOptions:
         if self.with_model and is_factory(model):
             raise CallError(f"--with-model needs the folder of a model, and {model} is a function: leave it out")
 
+    def not_with_even_if(self, events: str | None) -> dict[str, bool]:
+        """The options that --even-if does not support, and whether they are given."""
+        one = {"--csv": self.as_csv and events is None, "--figure": self.figure is not None}
+        return one | {"--out": self.out is not None, "--workers": self.workers > 1}
+
     def write_bundle(self, answer: Explanation | EvenIf, graph: TemporalGraph, model: str) -> None:
         """Write the bundle that is wanted, if one is."""
         if self.bundle is None:
@@ -290,24 +295,16 @@ def explain(
         chosen = search.chosen(source)
     chosen = replace(chosen, by=units.kind, dependants=units.rule)
     stability.check(even_if)
-    actor.check(
-        chosen,
-        {
-            "--events": events is not None,
-            "--even-if": even_if,
-            "--robust": stability.robust,
-            "--by": units.kind is not None,
-            "--with-dependants": units.rule is not None,
-            "--attribute": actor.until is not None and search.attribute is not None,
-            "--also and --noise": actor.until is not None and bool(stability.also or stability.noise),
-        },
-    )
+    beside = {"--events": events is not None, "--even-if": even_if, "--robust": stability.robust}
+    beside |= {"--by": units.kind is not None, "--with-dependants": units.rule is not None}
+    if actor.until is not None:
+        beside |= {"--attribute": search.attribute is not None}
+        beside |= {"--also and --noise": bool(stability.also or stability.noise)}
+    actor.check(chosen, beside)
     if even_if:
         from cody.cli.even_if import answer_even_if, answer_even_if_of_many, check_even_if
 
-        others = {"--csv": result.as_csv and events is None, "--out": result.out is not None}
-        others |= {"--workers": result.workers > 1, "--figure": result.figure is not None}
-        others |= {"--count": search.count is not None}
+        others = result.not_with_even_if(events) | {"--count": search.count is not None}
         check_even_if(chosen, others=others)
     elif alone:
         raise CallError("--alone belongs to --even-if: give both")
@@ -347,15 +344,7 @@ def explain(
         mismatch = source.allow_data_mismatch
         explain_many(question, queries, result, remark=remark, allow_data_mismatch=mismatch, beyond=beyond)
         return
-    sets = search.evaluations or max(search.iterations or 300, number_of_sets(chosen.size or SIZE, search.prove))
-    begun = monotonic()
-    most = sum(map(usual_evaluations, WIDTHS))  # where nothing is found, more candidates are searched
-    with progress("sets of events evaluated", sets) as move:
-        watch = counting(lambda tried: move(completed=tried, total=sets if tried <= sets else max(tried, most)))
-        why = question.about(queries[0], watch, **beyond)
-    why = why if plan is None else with_plan(why, plan)
-    if search.attribute is not None:
-        why = search.with_shares(why, question, begun)
+    why = _explained(question, queries[0], search, plan, beyond)
     if search.why_not:
         _say_if_predicted(why)
     _show(why, question, result)
@@ -375,6 +364,20 @@ class ExplainRequest(NamedTuple):
 
     def about(self, query: Query, watch: Callable[[Oracle], None] | None = None, **beyond: Any) -> Explanation:
         return self.request.explain(self.model, self.graph, query, watch, **beyond)
+
+
+def _explained(
+    question: ExplainRequest, query: Query, search: SearchChoice, plan: Plan | None, beyond: Mapping[str, Any]
+) -> Explanation:
+    """The explanation of one link, with a progress bar."""
+    size, begun = question.request.explainer.size or SIZE, monotonic()
+    sets = search.evaluations or max(search.iterations or 300, number_of_sets(size, search.prove))
+    most = sum(map(usual_evaluations, WIDTHS))  # where nothing is found, more candidates are searched
+    with progress("sets of events evaluated", sets) as move:
+        watch = counting(lambda tried: move(completed=tried, total=sets if tried <= sets else max(tried, most)))
+        why = question.about(query, watch, **beyond)
+    why = why if plan is None else with_plan(why, plan)
+    return why if search.attribute is None else search.with_shares(why, question, begun)
 
 
 def with_plan(why: Explanation, plan: Plan) -> Explanation:
