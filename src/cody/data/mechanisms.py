@@ -172,7 +172,7 @@ def ways_of(name: str, graph: TemporalGraph, row: int) -> tuple[Change, ...]:
         row: The event.
     """
     rows = np.arange(row)
-    rows = rows[graph.time[row] - graph.time[:row] <= _RULES[name].window + TOLERANCE * (name == "periodicity")]
+    rows = rows[graph.time[row] - graph.time[:row] <= _RULES[name].window]
     return tuple(dict.fromkeys(map(frozenset, _RULES[name].ways(PastOfLink(graph, row, rows)))))
 
 
@@ -337,7 +337,7 @@ class _Mechanism(NamedTuple):
 _RULES = {
     "reply": _Mechanism(HOUR, _called_back, _reply),
     "triadic-closure": _Mechanism(DAY, _met_a_third, _closure),
-    "periodicity": _Mechanism(DAY, _a_day_ago, _repeated),
+    "periodicity": _Mechanism(DAY + TOLERANCE, _a_day_ago, _repeated),
     "contagion": _Mechanism(6 * HOUR, _friend_was_there, _spread),
     "burst": _Mechanism(10 * MINUTE, _three_sent, _sent),
     "popularity": _Mechanism(HOUR, _three_visitors, _crowd),

@@ -201,7 +201,7 @@ class _Period(NamedTuple):
 
     def end(self, begin: float) -> float:
         """When the next one begins. A day has 23 or 25 hours where clocks change, an hour is an hour."""
-        if self.word == "hour":
+        if self.length < timedelta(days=1):
             return begin + self.length.total_seconds()
         return (datetime.fromtimestamp(begin, zone()) + self.length).timestamp()
 
