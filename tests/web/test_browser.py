@@ -162,8 +162,9 @@ def test_the_graph_and_the_timeline_show_the_same(browser, why, tmp_path):
         for edge in page.locator(".edge").all():
             numbers = edge.get_attribute("data-es").split(",")
             gone = removed.intersection(numbers)
-            assert edge.text_content() == (f"−{len(gone)}" if gone else "")
-            assert ("gone" in edge.get_attribute("class")) == (len(gone) == len(numbers))
+            left = len(numbers) - len(gone)
+            assert edge.text_content() == (f"without {len(gone)} of {len(numbers)}" if gone and left else "")
+            assert ("gone" in edge.get_attribute("class")) == (left == 0)
         edge = page.locator(f'.edge[data-es*="{min(removed)}"]').first
         numbers = edge.get_attribute("data-es").split(",")
         edge.dispatch_event("pointerover")
@@ -174,6 +175,21 @@ def test_the_graph_and_the_timeline_show_the_same(browser, why, tmp_path):
         edge.dispatch_event("click")
         assert "gone" in edge.get_attribute("class")
         assert not any(page.locator(f'[data-toggle="{each}"]').is_checked() for each in numbers)
+
+
+def test_the_graph_is_drawn_as_the_script_leaves_it(browser, why, tmp_path):
+    """So a picture of the page, or a print, is right from the first moment."""
+    for explained in (why, imagined()):
+        pictures = []
+        for scripts in (True, False):
+            with tab(browser, java_script_enabled=scripts) as watched:
+                page = watched.open(explained, tmp_path)
+                lines = page.locator(".edge").all()
+                drawn = [
+                    (line.get_attribute("class"), line.locator(".left").get_attribute("stroke-width")) for line in lines
+                ]
+                pictures.append([(set(kinds.split()), round(float(width), 1)) for kinds, width in drawn])
+        assert pictures[0] == pictures[1]
 
 
 def test_where_nothing_was_found_the_page_says_what_to_try(browser, tmp_path):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from cody.utils.words import count
-from cody.web.facts import Facts
+from cody.web.facts import REMOVED, Facts
 from cody.web.markup import Markup, element
 
 WIDTH, HEIGHT, MIDDLE = 360.0, 236.0, 118.0
@@ -30,15 +30,19 @@ class Spot(NamedTuple):
 Pair = tuple[str, str]  # two names in alphabetical order: a line has no direction
 
 
-def network(facts: Facts) -> Markup:
-    """The picture, with what it leaves out said below it."""
+def network(facts: Facts, chosen: frozenset[int]) -> Markup:
+    """The picture with these candidates changed, and what it leaves out said below it."""
     lines = _lines(facts)
     spots = _spots(facts, lines)
     drawn = {pair: numbers for pair, numbers in lines.items() if pair[0] in spots and pair[1] in spots}
     marks = sorted(drawn.items(), key=lambda entry: -len(entry[1]))  # thin lines on top
     picture = element(
         "svg",
-        *(_line(facts, spots[pair[0]], spots[pair[1]], numbers) for pair, numbers in marks if pair[0] != pair[1]),
+        *(
+            _line(facts, chosen, spots[pair[0]], spots[pair[1]], numbers)
+            for pair, numbers in marks
+            if pair[0] != pair[1]
+        ),
         _question(spots, facts),
         *(_node(facts, name, spot) for name, spot in spots.items()),
         class_="network",
@@ -92,21 +96,24 @@ def _around(end: Spot, sign: int, nodes: Sequence[str]) -> Iterator[tuple[str, S
         yield node, Spot(round(x, 1), round(y, 1), "end" if sign < 0 else "start")
 
 
-def _line(facts: Facts, first: Spot, second: Spot, numbers: Sequence[int]) -> Markup:
-    """All events between two nodes. What was removed is struck through: the script shows how many are left."""
+def _line(facts: Facts, chosen: frozenset[int], first: Spot, second: Spot, numbers: Sequence[int]) -> Markup:
+    """All events between two nodes, as the script shows them: struck through where none is left."""
     path = f"M{first.x:g} {first.y:g}L{second.x:g} {second.y:g}"
     x, y = _strike(first, second)
     kinds = Counter(facts.effect(number) for number in numbers if facts.strength(number) > 0.2)
     kind = kinds.most_common(1)[0][0] if kinds else "slight"
+    imagined = {number for number in numbers if facts.why.candidates[number].edit != REMOVED}
+    left = [number for number in numbers if (number in chosen) == (number in imagined)]
+    states = {"gone": not left and len(imagined) < len(numbers), "imagined": left and imagined.issuperset(left)}
     between = f"{facts.labels_of(numbers[0])}: {count(len(numbers), facts.thing)}"
     return element(
         "g",
         element("path", d=path, class_="hit"),
         element("path", d=path, class_="whole", stroke_width=_width(len(numbers))),
-        element("path", d=path, class_="left", stroke_width=_width(len(numbers))),
+        element("path", d=path, class_="left", stroke_width=_width(len(left)) if left else 0),
         element("path", d=f"M{x - 5:g} {y - 5:g}l10 10m0-10l-10 10", class_="cross"),
         element("text", "", x=x, y=y - 9),
-        class_=f"edge {kind}",
+        class_=" ".join(["edge", kind, *(name for name, holds in states.items() if holds)]),
         data_es=",".join(map(str, numbers)),
         data_label=between,
     )

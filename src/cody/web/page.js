@@ -120,14 +120,16 @@ function showEvents() {
   all(".edge").forEach(showEdge);
 }
 
-// A line of the graph: as wide as the events that are left, struck through if none is, with both numbers if some are.
+// A line of the graph: as wide as the events that are left, struck through if none is, dashed if all are imagined.
 function showEdge(edge) {
   const numbers = numbersOf(edge);
-  const gone = numbers.filter((number) => change.has(number) && !data.events[number].imagined).length;
-  const left = numbers.filter(happened).length;
-  edge.classList.toggle("gone", gone > 0 && left === 0);
-  one(".left", edge).setAttribute("stroke-width", left ? Math.min(1 + 1.4 * Math.log2(1 + left), 11) : 0);
-  one("text", edge).textContent = gone ? `−${gone}` : "";
+  const real = numbers.filter((number) => !data.events[number].imagined);
+  const gone = real.filter((number) => change.has(number)).length;
+  const left = numbers.filter(happened);
+  edge.classList.toggle("gone", gone > 0 && left.length === 0);
+  edge.classList.toggle("imagined", left.length > 0 && left.every((number) => data.events[number].imagined));
+  one(".left", edge).setAttribute("stroke-width", left.length ? Math.min(1 + 1.4 * Math.log2(1 + left.length), 11) : 0);
+  one("text", edge).textContent = gone && left.length ? `without ${gone} of ${real.length}` : "";
 }
 
 function numbersOf(element) {

@@ -144,7 +144,7 @@ def content(facts: Facts, opened: NamedChange, model: LiveControls | None = None
     parts = [top, bar(facts, opened), what_next(facts) if searched else None]
     if why.candidates:
         several = sum(bool(state.change) for state in facts.states) > 1
-        drawing = element("div", network(facts), element("div", _controls(axes), picture), class_="drawing")
+        drawing = element("div", network(facts, chosen), element("div", _controls(axes), picture), class_="drawing")
         parts += [
             card("timeline", _timeline_title(facts), _timeline_words(facts), drawing, _legend(facts)),
             _behind(facts, opened),

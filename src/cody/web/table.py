@@ -26,7 +26,9 @@ COLUMNS = (
 
 def candidates_table(facts: Facts, chosen: frozenset[int]) -> Markup:
     """One row for each candidate, the one with the largest effect first."""
+    imagined = any(event.edit != REMOVED for event in facts.why.candidates)
     titles = {
+        "on": "included" if imagined else "happened",
         "link": facts.thing if facts.why.unit_name or facts.why.subject != "link" else "link",
         "when": heading_of_times(facts.why.query.time),
         "alone": f"{facts.gauge.word} if changed alone",

@@ -143,7 +143,8 @@ def _tags(facts: Facts, places: Sequence[float], rows: dict[str, Lane]) -> dict[
         event, (_, x, y) = facts.why.candidates[number], middles[number]
         last = _off_the_lanes(max(y, last + TAG_HEIGHT), rows)  # none overlaps the one above it
         link = f"{facts.short_labels[event.src]} → {facts.short_labels[event.dst]}"
-        words = f"{f'this {facts.thing}' if len(numbers) == 1 else link}, {facts.before(event)} before"
+        which = f"{'this' if event.edit == REMOVED else 'imagined'} {facts.thing}" if len(numbers) == 1 else link
+        words = f"{which}, {facts.before(event)} before"
         left = places[number] > 0.3
         found[number] = element(
             "text", words, class_="tag end" if left else "tag", x=x - 12 if left else x + 14, y=last
