@@ -135,7 +135,8 @@ def test_a_column_that_is_no_label_is_left_out_unless_it_is_asked_for():
     [
         ({"label": "ratin<0"}, "no column 'ratin'.*did you mean 'rating'"),
         ({"label": "word<0"}, "'word' must hold numbers"),
-        ({"label_name": "fraud"}, "--label on the command line"),
+        ({"label_name": "fraud"}, "label_name 'fraud' names classes.*--label on the command line"),
+        ({"label_names": ["ham", "spam"]}, "label_names 'ham, spam' names classes"),
         ({"label": "word", "label_name": "fraud"}, "label_names names them all"),
         ({"label": "rating<0", "label_name": "a", "label_names": ["b", "c"]}, "not both"),
         ({"label": "rating<0", "label_names": ["b"]}, "2 different names"),

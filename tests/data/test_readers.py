@@ -54,6 +54,15 @@ def test_the_format_is_recognized_by_content_not_by_name(tmp_path: Path) -> None
     assert read_events(tmp_path / "events.parquet").num_events == 1
 
 
+@pytest.mark.parametrize(
+    ("column", "kind"), [([{"id": 0}], "struct<id: int64>"), ([[0]], "list<element: int64>"), ([b"a"], "binary")]
+)
+def test_ids_of_other_types_in_a_parquet_file_are_refused(tmp_path: Path, column: list[Any], kind: str) -> None:
+    parquet.write_table(pa.table({"src": [0], "dst": column, "t": [1]}), tmp_path / "x.parquet")
+    with pytest.raises(DataError, match=f"column 'dst' must hold node ids, integers or text, not .*{kind}"):
+        read_events(tmp_path / "x.parquet")
+
+
 @pytest.mark.parametrize("delimiter", [",", "\t", ";", "|", " "])
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("compress", [bytes, gzip.compress])

@@ -1,6 +1,7 @@
 """The server: the library's own answers, for many at once, within limits, and to nobody who should not ask."""
 
 import gc
+import math
 import re
 import socket
 import subprocess
@@ -525,6 +526,14 @@ def test_whole_numbers_may_be_written_with_a_point(asked):
     assert asked.post("/api/score", event=50.0).json() == asked.post("/api/score", event=50).json()
     for wrong in (50.5, "50", True):
         assert asked.post("/api/score", event=wrong).status == 422
+
+
+def test_numbers_that_json_does_not_have_are_refused(asked):
+    for wrong in (math.nan, math.inf, -math.inf):
+        for path in ("/api/score", "/api/explanations"):
+            refused = asked.post(path, event=wrong)
+            assert refused.status == 422
+            assert refused.json()["detail"][0]["loc"] == ["body", "event"]
 
 
 def test_an_address_says_what_is_changed(asked):

@@ -174,8 +174,10 @@ def _class_names(default: tuple[str, ...], rule: LabelRule, options: LabelOption
 def check_no_names(options: LabelOptions) -> None:
     """Refuse names of classes where there are no labels."""
     if options.label_name is not None or options.label_names is not None:
-        given = "label_name" if options.label_name is not None else "label_names"
+        given, names = "label_name", options.label_name
+        if options.label_name is None:
+            given, names = "label_names", ", ".join(map(str, options.label_names or ()))
         raise CallError(
-            f"{given} names classes, but there are no labels: label=… in Python, --label on the command line, says "
-            "which column has them"
+            f"{given} {names!r:.60} names classes, but there are no labels: label=… in Python, --label on the "
+            "command line, says which column has them"
         )

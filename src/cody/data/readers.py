@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cody.data.arrow import compute, pa, parquet
+from cody.data.arrow import compute, pa, parquet, types
 from cody.data.choice import (
     NO_HEADER,
     EventColumns,
@@ -389,7 +389,9 @@ class ParquetColumns:
     def __init__(self, file: Path, chosen: EventColumns) -> None:
         # Ids as dictionaries: a file of a few bytes can repeat a long word in any number of rows.
         with errors_of_parquet():
-            self.file = parquet.ParquetFile(file, read_dictionary=[chosen.src, chosen.dst], pre_buffer=False)
+            kinds = parquet.read_schema(file)
+            words = [name for name in (chosen.src, chosen.dst) if not types.is_nested(kinds.field(name).type)]
+            self.file = parquet.ParquetFile(file, read_dictionary=words, pre_buffer=False)
         self.num_rows = self.file.metadata.num_rows
         self.at_most, self.allocated_before = largest_unpacked(), pa.total_allocated_bytes()
         if _declared_size(self.file.metadata, chosen.needed) > self.at_most:
@@ -435,9 +437,9 @@ def _declared_size(metadata: Any, columns: list[str]) -> int:
 def _csv_table(file: Path, head: TableHead, chosen: EventColumns) -> Any:
     ids_as_text = {chosen.src: pa.string(), chosen.dst: pa.string()}  # "007" is not 7
     names_as_text = {chosen.label.names_in: pa.string()} if chosen.label and chosen.label.names_in else {}
-    types = ids_as_text | names_as_text
+    as_text = ids_as_text | names_as_text
     with open_text(file) as stream:
-        table = read_text_columns(stream, head.names, head.delimiter, skip=head.skip, types=types)
+        table = read_text_columns(stream, head.names, head.delimiter, skip=head.skip, types=as_text)
     for name in ids_as_text:
         ids = integers_if_possible(compute.utf8_trim_whitespace(table[name]))
         table = table.set_column(head.names.index(name), name, ids)

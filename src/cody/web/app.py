@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
 from anyio import to_thread
 from fastapi import FastAPI, Path, Query, Request, Response
-from fastapi.exception_handlers import request_validation_exception_handler
+from fastapi.encoders import jsonable_encoder
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import ValidationError
@@ -132,7 +133,9 @@ def _add_pages(app: FastAPI, live: Live) -> None:
     async def too_long(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         if request.url.path != "/":
-            return await request_validation_exception_handler(request, error)
+            # A NaN or an infinity, which is part of what is wrong, as text: JSON has none.
+            wrong = json.loads(json.dumps(jsonable_encoder(error.errors())), parse_constant=str)
+            return JSONResponse({"detail": wrong}, 422)
         first = error.errors()[0]
         return HTMLResponse(pages.error_page(live, f"{first['loc'][-1]}: {first['msg']}"), 400)
 
