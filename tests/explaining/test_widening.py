@@ -10,6 +10,7 @@ from cody import Explanation, TemporalGraph
 from cody.cli.show import advice
 from cody.explaining.advice import next_steps
 from cody.graph.neighbourhood import ends_first
+from cody.graph.units import pair
 from cody.search.oracle import counting
 from cody.search.proposals import additions, removals
 from cody.search.widening import WIDTHS
@@ -111,6 +112,17 @@ def test_the_advice_is_to_look_wider_than_it_did_where_there_are_more_events(eve
     shown = "\n".join(advice(next_steps(cody.explain(never, graph, graph.query(events - 1)))).lines())
     (wider,) = re.findall("--candidates [0-9]+", shown) or [None]
     assert wider == more
+
+
+def test_the_advice_names_what_the_candidates_are():
+    def moved(graph, query, changes):
+        return [2.0 - 1e-3 * len(change) for change in changes]
+
+    several = cody.TemporalGraph.from_arrays(np.zeros(30), 1 + np.arange(30) % 10, np.arange(30))
+    never = cody.as_model(moved, several, identity="tests")
+    for by, thing in ((None, "single events"), (pair, "single pairs")):
+        why = cody.explain(never, several, several.query(29), by=by, evaluations=2)
+        assert f"the other {len(why.candidates) - 1} {thing}, too" in str(next_steps(why))
 
 
 def test_progress_counts_the_sets_of_all_searches_and_never_goes_back():

@@ -40,6 +40,18 @@ def test_a_row_of_the_table_is_a_unit_that_opens_into_its_events():
         assert all(f"<li>{row}: " in body for row in unit.rows[-100:])
 
 
+def test_names_in_a_unit_do_not_affect_the_text_around_them():
+    rows = range(40)
+    turned = cody.TemporalGraph.from_arrays(
+        [0] * 40, [1 + row % 2 for row in rows], rows, names=["\u202eevil", "a\tb", "مرحبا"]
+    )
+    decides = cody.as_model(lambda graph, query, changes: [1.0 - 2 * (38 in c) for c in changes], turned, identity="x")
+    page = cody.explain(decides, turned, turned.query(39), by=kinds.pair).to_html()
+    listed = re.findall("<li>[0-9]+: .*?</li>", page)
+    assert listed
+    assert all(re.search("<bdi>[?]evil</bdi> → <bdi>(a[?]b|مرحبا)</bdi>, ", item) for item in listed)
+
+
 def test_a_page_of_dependants_says_what_goes_along():
     chosen = next(
         why

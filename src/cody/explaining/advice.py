@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import ceil, comb
 from typing import TYPE_CHECKING, NamedTuple
 
+from cody.explaining.wording import thing
 from cody.search import scout
 from cody.search.result import SECONDS
 from cody.search.widening import WIDTHS
@@ -40,7 +41,7 @@ def next_steps(why: Explanation) -> list[NextStep]:
     size, number = why.proven, len(why.candidates)
     left = comb(number, size) - sum(len(rows) == size for rows, _ in why.evaluated)
     if 0 < left * each < LONGEST:
-        kind = {1: "single events", 2: "pairs", 3: "triples"}.get(size, f"sets of {size}")
+        kind = {1: f"single {thing(why)}s", 2: "pairs", 3: "triples"}.get(size, f"sets of {size}")
         purpose = f"to try the other {left:,} {kind}, too (within {duration(left * each)})"
         steps.append(NextStep(f"--prove {size + 1}", purpose))
     return steps + _older(why, number if why.wider is None else why.wider.events)

@@ -106,7 +106,7 @@ def sentence(why: Explanation) -> str:
     if why.is_settled and why.recourse is not None:
         return f"With nothing added {why.decision.moved(State(why.recourse.now), why.states[0])}."
     if not why.candidates:
-        return f"There are no past {_thing(why)}s near this {_subject(why)} to remove."
+        return f"There are no past {thing(why)}s near this {_subject(why)} to remove."
     if why.factual:
         named = part_of(len(why.rows), len(why.candidates), why.unit_name or f"past {why.event_name}")
         effect = f"Without them {_moved(why)}." if why.rows and _moved(why) else ""
@@ -227,7 +227,7 @@ def _smaller(why: Explanation) -> str:
     """What is proven about sets that are smaller than the answer, and about others of its size."""
     size, proven, smallest = len(why.rows), why.proven, why.smallest_found
     if smallest is not None and smallest < size:  # a user's own search need not answer with the smallest
-        found = f"The search found a smaller set, of {count(smallest, _thing(why))}"
+        found = f"The search found a smaller set, of {count(smallest, thing(why))}"
         return f"{found}, but not for all of the models." if "across" in why.parameters else f"{found}."
     if not why.is_minimal and proven == 1:
         return "Smaller sets may exist."
@@ -244,20 +244,20 @@ def _of_its_size(why: Explanation) -> str:
         return ""
     ways = why.distinct_below(why.proven)
     if why.proven == 2:
-        return f"{ways} single {_thing(why)}s flip it." if ways > 1 else f"No other single {_thing(why)} flips it."
-    most = f"of at most {min(why.proven - 1, len(why.candidates))} {_thing(why)}s"
+        return f"{ways} single {thing(why)}s flip it." if ways > 1 else f"No other single {thing(why)} flips it."
+    most = f"of at most {min(why.proven - 1, len(why.candidates))} {thing(why)}s"
     return f"There are {ways} such sets {most}." if ways > 1 else f"It is the only such set {most}."
 
 
 def _no_set_below(why: Explanation, size: int) -> str:
     """The claim that no set of fewer candidates flips the prediction."""
     if size > 3:
-        return f"no set of fewer than {size} {_thing(why)}s flips it"
+        return f"no set of fewer than {size} {thing(why)}s flips it"
     seen = " that the model can see" if why.has_all_seen_events else ""
-    return f"no single {_thing(why)}{seen} flips it" if size == 2 else f"no single {_thing(why)} and no pair flips it"
+    return f"no single {thing(why)}{seen} flips it" if size == 2 else f"no single {thing(why)} and no pair flips it"
 
 
-def _thing(why: Explanation) -> str:
+def thing(why: Explanation) -> str:
     """What the candidates are."""
     return "edit" if why.allows_more else why.unit_name or why.event_name
 

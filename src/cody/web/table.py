@@ -10,7 +10,7 @@ from cody.models.margins import flips
 from cody.utils.words import count, heading_of_times, moment, sanitize
 from cody.web.charts import outcome
 from cody.web.facts import REMOVED, Facts
-from cody.web.markup import Markup, element, join, percent
+from cody.web.markup import Markup, element, join, link, percent
 from cody.web.parts import cell, row, table
 
 COLUMNS = (
@@ -113,7 +113,9 @@ def _unit_cell(facts: Facts, event: Event) -> Markup:
     events = [each for each in facts.why.unit_events if each.row in {*unit.rows, *unit.dependants}]
     if not events:
         return join([facts.link(event), element("small", _about_unit(facts, unit))])
-    listed = [element("li", f"{each.row}: {each.src} → {each.dst}, {moment(each.time)}") for each in reversed(events)]
+    listed = [
+        element("li", f"{each.row}: ", link(each.src, each.dst), f", {moment(each.time)}") for each in reversed(events)
+    ]
     more = len({*unit.rows, *unit.dependants}) - len(events)
     older = element("li", f"and {count(more, f'older {facts.why.event_name}')}") if more > 0 else None
     opened = element("ul", *listed, older, class_="unit")
