@@ -432,7 +432,8 @@ def test_the_command_joins_files_and_counts_what_several_hold_once(file, tmp_pat
 def test_the_command_says_what_is_wrong_with_a_file(content, message, tmp_path):
     path = tmp_path / "records.jsonl"
     path.write_text(content)
-    result = run("tables", path)
-    assert isinstance(result.exception, CodyError)
-    assert message in str(result.exception)
-    assert not result.stdout
+    for options in ((), ("--benchmark",)):
+        result = run("tables", path, *options)
+        assert isinstance(result.exception, CodyError)
+        assert message in str(result.exception)
+        assert not result.stdout

@@ -17,7 +17,7 @@ from cody.cli.running import say_failures, stoppable
 from cody.cli.show import print_parts
 from cody.cli.show_benchmark import FORMATS, benchmark_parts, shown_rows
 from cody.data.mechanisms import MECHANISMS
-from cody.errors import CallError
+from cody.errors import CallError, DataError
 from cody.graph.neighbourhood import SIZE
 from cody.study.benchmark import CHECKS, benchmark_rows, run_benchmark
 from cody.study.benchmark_models import BENCHMARK_MODELS, ORACLE
@@ -159,7 +159,10 @@ def print_benchmark(files: Sequence[Path], *, each: bool = False, form: str = "t
         as_json: Print one JSON document instead.
     """
     rows = benchmark_rows(files)
-    say_failures([failure for file in files for failure in read_failures(file)])
+    failures = [failure for file in files for failure in read_failures(file)]
+    say_failures(failures)
+    if not rows and not failures:
+        raise DataError(f"there are no records in {', '.join(map(str, files)):.200}: cody benchmark run writes them")
     if as_json:
         print_json(msgspec.to_builtins(rows))
     elif form in FORMATS:
