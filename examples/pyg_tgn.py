@@ -3,8 +3,8 @@
     python examples/pyg_tgn.py --epochs 8 --out tgn.pt
 
 `TGNMemory` and `LastNeighborLoader` come from the library; the two modules on top of them live in each user's own
-script, as here; their parts are called as in the library's own example. Nothing in this file knows of CoDy except where
-the events come from.
+script, as here; their parts are called as in the library's own example. Of CoDy, this file needs only events and the
+average precision, so that the extra `pyg` is all that it needs.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from sklearn.metrics import average_precision_score
 from torch import Tensor, nn
 from torch_geometric.data import TemporalData
 from torch_geometric.nn import TGNMemory, TransformerConv
 from torch_geometric.nn.models.tgn import IdentityMessage, LastAggregator, LastNeighborLoader
+
+from cody.models import separation
 
 BATCH, NEIGHBOURS = 200, 10
 
@@ -112,7 +113,7 @@ def average_precision(tgn: TGN, data: TemporalData, first: int, until: int) -> f
             truth += [torch.ones_like(some[0]), torch.zeros_like(some[1])]
         tgn.memory.update_state(batch.src, batch.dst, batch.t, batch.msg)
         seen += len(batch.src)
-    return average_precision_score(torch.cat(truth).flatten(), torch.cat(scores).flatten())
+    return separation.average_precision(torch.cat(scores).flatten().numpy(), torch.cat(truth).flatten().numpy() == 1)
 
 
 def replay(tgn: TGN, data: TemporalData, until: int):

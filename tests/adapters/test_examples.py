@@ -1,5 +1,6 @@
 """The examples are run, and what the documentation shows of them is what is in them."""
 
+import ast
 import re
 import runpy
 import sys
@@ -82,3 +83,11 @@ def test_the_page_shows_the_example():
         assert line in example.splitlines(), f"the example has no line {line!r}"
     code = [line for line in shown.splitlines() if line.strip()]
     assert len(code) <= 13  # ten, and three of a user's own
+
+
+def test_the_pyg_example_needs_only_the_extra_pyg():
+    """It says so; scikit-learn, which its usual metric comes from, is there in developers' environments only."""
+    example = ast.parse((EXAMPLES / "pyg_tgn.py").read_text(encoding="utf-8"))
+    imported = {each.module.partition(".")[0] for each in ast.walk(example) if isinstance(each, ast.ImportFrom)}
+    imported |= {name.name for each in ast.walk(example) if isinstance(each, ast.Import) for name in each.names}
+    assert imported - sys.stdlib_module_names == {"cody", "torch", "torch_geometric"}
