@@ -37,7 +37,7 @@ class TextTable:
         headings: of the columns; # stands before those of numbers, which are aligned on the right and never folded.
             Without any text in them there is no line of headings.
         title: a line above the table.
-        whole: places of further columns that are never folded.
+        whole: places of further columns that are folded only where folding the others is not enough.
     """
 
     def __init__(self, *headings: str, title: str = "", whole: Collection[int] = ()) -> None:
@@ -69,15 +69,14 @@ class TextTable:
         widths = [max(columns(line) for cell in column for line in cell.split("\n")) for column in cells]
         if limit is None:
             return widths
-        least = [
-            width if whole else max((columns(word) for cell in column for word in _joined(cell).split(" ")), default=0)
-            for width, whole, column in zip(widths, self.whole, cells, strict=True)
-        ]
-        while sum(widths) + GAP * (len(widths) - 1) > limit:
-            foldable = [place for place, width in enumerate(widths) if width > least[place]]
-            if not foldable:
-                break
-            widths[max(foldable, key=widths.__getitem__)] -= 1
+        longest = [max(columns(word) for cell in column for word in _joined(cell).split(" ")) for column in cells]
+        for kept in (self.whole, self.numbers):
+            least = [width if keep else word for width, keep, word in zip(widths, kept, longest, strict=True)]
+            while sum(widths) + GAP * (len(widths) - 1) > limit:
+                foldable = [place for place, width in enumerate(widths) if width > least[place]]
+                if not foldable:
+                    break
+                widths[max(foldable, key=widths.__getitem__)] -= 1
         return widths
 
 
