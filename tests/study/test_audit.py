@@ -104,6 +104,13 @@ def test_a_threshold_that_nearly_every_link_is_above_is_found_and_can_be_set(gra
     assert better.effect("only the last 1 of each end").flipped.value > 0.2
 
 
+@pytest.mark.parametrize("score", [1.0, 0.0, -1.0, 50.0])
+def test_no_threshold_is_advised_where_all_scores_are_the_same(graph, score):
+    report = cody.audit(model_of(graph, lambda graph, query, rows: score), graph, links=4)
+    (found,) = (check for check in report.checks if check.name == "decides both ways")
+    assert found.detail.endswith("few decisions can change")
+
+
 def test_what_neighbours_did_with_others_is_exchanged_among_neighbours(graph):
     """The ends keep their own events; each neighbour gets the events with others of another neighbour."""
     seen = []

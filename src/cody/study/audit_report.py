@@ -199,8 +199,10 @@ def one_sided(logits: FloatArray, line: float) -> str:
     predicted = float((logits > 0).mean())
     if 1 - ONE_SIDED < predicted < ONE_SIDED:
         return ""
-    halves = probability(line + float(np.median(logits)))
-    advice = f"; a threshold of {halves:.3g} would divide them evenly" if 0 < float(f"{halves:.3g}") < 1 else ""
+    halves = f"{probability(line + float(np.median(logits))):.3g}"
+    above = np.mean([probability(line + logit) > float(halves) for logit in logits.tolist()])
+    divides = 1 - ONE_SIDED < above < ONE_SIDED  # unless the scores are the same, to so many digits
+    advice = f"; a threshold of {halves} would divide them evenly" if divides else ""
     return f"predicts {percent(predicted)} of the links, half of which happened: few decisions can change{advice}"
 
 
