@@ -1,7 +1,9 @@
 """Models that a user's function makes, named on the command line as module:function."""
 
 import json
+import re
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -24,6 +26,14 @@ def with_graph():
 
 def knows_its_graph():
     return toy(GRAPH)
+
+def same_graph(graph):
+    return toy(graph), graph
+
+def shipped_data():
+    import cody
+    graph = cody.load("collegemsg")
+    return ToyModel(graph, bias=1.0), graph
 
 def broken():
     return [][1]
@@ -71,6 +81,40 @@ def test_a_function_that_brings_its_graph_needs_no_data(models, function):
     assert json.loads(answer.stdout)["parameters"]["data"] == f"{models}:{function}"
     asked = cody("what-if", "--model", f"{models}:{function}", "--event", 29, "--without", 3, "--json")
     assert [case["removed"] for case in json.loads(asked.stdout)] == [[], [3]]
+
+
+def test_an_audit_names_the_data_that_it_was_made_on(models):
+    """Neither the default data, which a function that brings its own does not use, nor the function twice."""
+    words = ["audit", "--links", 2, "--period", "0.2..1", "--html", "page.html"]
+    answer = cody(*words, "--model", f"{models}:with_graph")
+    assert answer.exit_code == 0, answer.exception
+    assert answer.stdout.startswith(f"{models}:with_graph on data of its own: 4 predictions")
+    assert f"{models}:with_graph on data of its own" in Path("page.html").read_text("utf-8")
+    assert "not used" not in answer.stderr
+    given = cody(*words, "--data", "events.csv", "--model", f"{models}:toy")
+    assert given.stdout.startswith(f"{models}:toy on events.csv: 4 predictions")
+    known = cody("audit", "--links", 1, "--model", f"{models}:shipped_data")
+    assert known.stdout.startswith(f"{models}:shipped_data on collegemsg: 2 predictions")
+
+
+def test_a_survey_names_a_function_once(models):
+    words = ["survey", "--model", f"{models}:with_graph", "--period", "0.2..1", "--instances", 2, "--html", "page.html"]
+    answer = cody(*words)
+    assert answer.exit_code == 0, answer.exception
+    assert f"{models}:with_graph on data of its own: " in answer.stdout
+    assert re.findall("Survey · [^<]*", Path("page.html").read_text("utf-8")) == [f"Survey · {models}:with_graph"]
+
+
+@pytest.mark.parametrize("command", [("explain", "--event"), ("predict", "--events")])
+def test_data_that_the_function_does_not_use_are_said(models, command):
+    words = [*command, 29, "--data", "events.csv", "--model"]
+    assert f"--data events.csv is not used: {models}:with_graph returns a graph of" in " ".join(
+        cody(*words, f"{models}:with_graph").stderr.split()
+    )
+    for function in ("toy", "same_graph"):
+        answer = cody(*words, f"{models}:{function}")
+        assert answer.exit_code == 0, answer.exception
+        assert "not used" not in answer.stderr
 
 
 def test_an_evaluation_makes_the_model_in_each_worker(models, tmp_path):

@@ -24,7 +24,7 @@ from cody.study.audit_report import FAIL, PASS, WARN, AuditReport
 from cody.study.instances import TEST_PERIOD
 from cody.study.shares import Share
 from cody.utils.tables import TextTable
-from cody.utils.words import count
+from cody.utils.words import applied_to, count
 
 _links, _decision, _output = option_fields("Which links"), option_fields("The decision"), option_fields("Output")
 NEVER = "never"
@@ -86,7 +86,7 @@ def audit(options: AuditOptions) -> None:
     shared.use_threads(1)
     source, named = options.source, options.source.named()
     model = source.open(named)
-    processes = worker_opener(source.data, named.graph, source.model, source.allow_data_mismatch)
+    processes = worker_opener(named.data, named.graph, source.model, source.allow_data_mismatch)
     with (
         stoppable(options.out, "nothing was saved (use --out FILE)"),
         processes if options.workers > 1 else nullcontext() as opener,
@@ -107,13 +107,13 @@ def audit(options: AuditOptions) -> None:
             load=made_there(source.model),
             watch=move,
         )
-    shared.write_page(lambda: report.to_html(named.name, source.data), options.html)
+    shared.write_page(lambda: report.to_html(named.name, named.data), options.html)
     if options.as_json:
         print_json(report.to_dict())
     elif options.as_csv:
         print_csv(COLUMNS, _rows(report))
     else:
-        print_parts(_shown(report, named.name, source.data))
+        print_parts(_shown(report, named.name, named.data))
     if options.fail_on != NEVER and report.status in (FAIL, options.fail_on):
         sys.exit(1)
 
@@ -137,7 +137,7 @@ def _rows(report: AuditReport) -> Iterator[dict[str, object]]:
 def _shown(report: AuditReport, model: str, data: str) -> Iterator[ShownPart]:
     known = report.average_precision
     precision = "" if known is None else f", average precision {100 * known:.1f} %"
-    yield Prose(f"{model} on {data}: {count(report.links, 'prediction')}{precision}\n", bold=True)
+    yield Prose(f"{applied_to(model, data)}: {count(report.links, 'prediction')}{precision}\n", bold=True)
     yield Prose(report.summary, bold=True)
     yield Prose("In brackets: of its decisions, the share that changes without it.\n")
     for sentence in report.verdict:

@@ -146,7 +146,7 @@ def evaluate(
         named = source.named()
         protect = shared.parse_protected(named.graph, options.protect)
         chosen = [replace(each, protect=protect, by=units.kind, dependants=units.rule) for each in chosen]
-        data = named.data(source.data)
+        data = named.data
         answers = options.share_answers
         plan = evaluation.EvaluationPlan(data, source.model, tuple(chosen), options.seed, answers, decision)
     model = source.open(named)

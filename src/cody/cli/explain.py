@@ -313,7 +313,7 @@ def explain(
     named = source.named()
     chosen = actor.limited(replace(chosen, protect=shared.parse_protected(named.graph, search.protect)), named.graph)
     queries = _queries(named.graph, link, events)
-    names = {"data": named.data(source.data), "model": source.model}
+    names = {"data": named.data, "model": source.model}
     names |= {} if actor.actor is None else {"actor": actor.actor}
     limits = {} if actor.per_day is None else {"per_day": actor.per_day}
     request = Request(chosen, search.request_options | limits, names, decision, stability.others(source))

@@ -89,13 +89,15 @@ class ModelSource(DataSource):
         """The model by its name, with its graph; neither is loaded yet."""
         from cody.engine.named import NamedModel
 
-        return NamedModel(self.model, self.load)
+        return NamedModel(self.model, self.load, data=self.data)
 
     def open(self, named: NamedModel, *, reference: bool = False) -> Model:
         """Load a model. If the table of its memory has to be built, that shows how far it is."""
         from cody.engine import fast_model, reference_model
 
         use_threads(1)
+        if named.unused_data and not is_left_out("data"):
+            say(f"--data {words.sanitize(named.unused_data, 60)} is not used: {self.model} returns a graph of its own")
         with progress("Loading the model ...", None) as move:
             events = named.graph.num_events
 

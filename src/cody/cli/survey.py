@@ -184,7 +184,7 @@ def survey(
             graph = (named := subject.named()).graph
             sample = _same_links(surveyed[0]) if surveyed else options.sample(graph)
             chosen = replace(chosen, protect=shared.parse_protected(graph, options.protect))
-            plan = evaluation.EvaluationPlan(named.data(source.data), name, (chosen,), options.seed, decision=decision)
+            plan = evaluation.EvaluationPlan(named.data, name, (chosen,), options.seed, decision=decision)
             file = _file(options.out or Path(scratch) / "records.jsonl", number)
             model = subject.open(named)
             with way_to_evaluate(plan.data, graph, subject, options.workers, options.ray) as way:
@@ -385,7 +385,7 @@ def _shown(found: Survey) -> Iterable[Any]:
     """A survey for a person, one kind of prediction after the other."""
     thing = words.sanitize(found.event_name, 24)
     for part in found.parts:
-        name = f"{words.sanitize(found.model, 30)} on {words.sanitize(found.data, 30)}"
+        name = words.applied_to(found.model, found.data)
         which = words.count(part.links, f"{part.kind} prediction")
         if found.decision is not UNSET:
             which = f"{part.links:,} {words.sanitize(part.title, 60)}"

@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from cody.data import datasets
 from cody.errors import CallError, CodyError, ModelError, did_you_mean, first_line
 from cody.graph import TemporalGraph
 from cody.models.contract import Model, check_is_model, graph_of
@@ -34,8 +35,10 @@ class NamedModel:
     model knows its graph (`model.graph`), that is enough.
     """
 
-    def __init__(self, name: str, load_graph: Callable[[], TemporalGraph], folder: Path | None = None) -> None:
-        self.name, self._load_graph = name, load_graph
+    def __init__(
+        self, name: str, load_graph: Callable[[], TemporalGraph], folder: Path | None = None, *, data: str = ""
+    ) -> None:
+        self.name, self._load_graph, self._data = name, load_graph, data
         self._folder = Path.cwd() if folder is None else folder  # where modules are looked for first
 
     @cached_property
@@ -44,9 +47,22 @@ class NamedModel:
             return self._load_graph()
         return self._made[1]
 
-    def data(self, given: str) -> str:
+    @cached_property
+    def data(self) -> str:
         """What the data are called: as they were given, unless the graph came with the model."""
-        return self.name if is_factory(self.name) and self._made[2] else given
+        if not self.brings_data:
+            return self._data
+        return next((each.name for each in datasets() if each.content == self.graph.identity), self.name)
+
+    @property
+    def brings_data(self) -> bool:
+        """Whether the graph came with the model."""
+        return is_factory(self.name) and self._made[2]
+
+    @property
+    def unused_data(self) -> str:
+        """The data that were given in vain because the graph came with the model; empty if they are used."""
+        return self._data if self.brings_data and self.data != self._data else ""
 
     def open(self, **options: Any) -> Model:
         """The model; the options, those of `cody.load_model`, are for ours."""
@@ -71,7 +87,8 @@ class NamedModel:
         _check(self.name, model, own)
         if own is None and graph is None:
             own = graph_of(model)
-        return model, own or graph or self._load_graph(), own is not None
+        brought = own is not None and (graph is None or own.identity != graph.identity)
+        return model, own or graph or self._load_graph(), brought
 
 
 def load_factory(name: str, folder: Path, graph: TemporalGraph) -> Model:

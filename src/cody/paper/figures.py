@@ -22,6 +22,7 @@ from cody.study.metrics import groups, jaccard, link_of, mean_seconds
 from cody.study.record import KINDS, Record
 from cody.utils.extras import missing
 from cody.utils.files import write_atomically
+from cody.utils.words import applied_to
 
 try:
     from matplotlib import rc_context
@@ -379,7 +380,7 @@ def sensitivity(panels: Varied, title: str) -> Figure:
         _widen_small(axes, limit)
         axes.legend(loc="lower right")
     grid[0].set_ylim(0, None)
-    figure.suptitle(f"{records[0].model} on {records[0].data}: {title}, links: {_links(records)}", fontsize=8)
+    figure.suptitle(f"{applied_to(records[0].model, records[0].data)}: {title}, links: {_links(records)}", fontsize=8)
     figure.supxlabel("sparsity at most, |X| / |C|", fontsize=8)
     figure.supylabel("fidelity+", fontsize=8)
     return figure

@@ -14,7 +14,7 @@ from cody.paper.tables import Cell, Column, Measure, Table, rounded
 from cody.study.arrange import DATA, MODELS, Parts, in_order
 from cody.study.explainers import known
 from cody.study.record import KINDS
-from cody.utils.words import count
+from cody.utils.words import applied_to, count
 
 WIDTH = 80
 MISSING = "–"
@@ -89,7 +89,7 @@ def _text_of(table: Table) -> Iterator[str]:
     for data in in_order((data for data, _ in table.links), DATA):
         kinds = in_order((kind for name, kind in table.links if name == data), KINDS)
         links = " and ".join(table.words[data, kind].counted(table.links[data, kind]) for kind in kinds)
-        heading = f"{table.layout.title}\n{table.model} on {data}, {links}"
+        heading = f"{table.layout.title}\n{applied_to(table.model, data)}, {links}"
         yield "\n\n".join([heading, *_blocks(table, data)])
     yield "\n".join(_legend(table))
 

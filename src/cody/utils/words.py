@@ -37,6 +37,15 @@ ROUND_DURATIONS = {  # in seconds
 PLACES = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"]
 
 
+def applied_to(model: str, data: str) -> str:
+    """A model and its data in a heading; the data of a function that returns both are named like the function.
+
+    >>> applied_to("tgn-collegemsg", "collegemsg"), applied_to("mine:trained", "mine:trained")
+    ('tgn-collegemsg on collegemsg', 'mine:trained on data of its own')
+    """
+    return f"{sanitize(model, 60)} on {'data of its own' if data == model else sanitize(data, 60)}"
+
+
 def ago(seconds: float) -> str:
     """A duration in the unit a person would use.
 

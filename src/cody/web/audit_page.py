@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from cody.study.audit_report import FAIL, PASS, AuditReport, InterventionEffect, percent
 from cody.study.shares import Share
-from cody.utils.words import count, sanitize
+from cody.utils.words import applied_to, count, sanitize
 from cody.web.markup import Markup, element
 from cody.web.markup import percent as width
 from cody.web.page import report_page
@@ -40,7 +40,7 @@ def _head(report: AuditReport, model: str, data: str) -> Markup:
         tile(precision, "average precision", "with nothing modified"),
         tile(f"{passed}/{len(report.checks)}", "checks pass", f"the worst result is: {report.status}"),
     ]
-    return report_head(f"Audit · {model} on {data}", report.summary, report.verdict, tiles=tiles)
+    return report_head(f"Audit · {applied_to(model, data)}", report.summary, report.verdict, tiles=tiles)
 
 
 def _checks(report: AuditReport) -> Markup:

@@ -147,7 +147,8 @@ def _head(surveys: Sequence[Survey], panels: Sequence[Panel], comparison: ModelC
     badges += [f"times: {zone_name()}"] if any(is_date(each.time) for each in panels[0].part.predictions) else []
     finding: Child = _headline(panels[0]) if comparison is None else _agreement(comparison)
     answer = _finding(panels[0]) if comparison is None else _reasons(comparison)
-    occasion = f"Survey · {sanitize(surveys[0].data, 40)} · {names}"
+    data = [] if surveys[0].data == surveys[0].model else [sanitize(surveys[0].data, 40)]  # they come with the model
+    occasion = " · ".join(["Survey", *data, names])
     return report_head(occasion, finding, [answer], badges, map(_tile, panels))
 
 
@@ -563,6 +564,8 @@ def _way_on(each: Example, survey: Survey, href: str | None) -> Markup:
     if href is not None:
         return element("a", f"Explanation of event {each.event} →", href=href)
     given = {"--data": survey.data, "--model": survey.model}
+    if survey.data == survey.model:
+        del given["--data"]  # they come with the model
     options = [f"{name} {shlex.quote(value)}" for name, value in given.items() if value != DEFAULTS[name]]
     if survey.decision:
         options += map(shlex.quote, decision_options(decision_in_part(survey.decision, each.dst)))
