@@ -86,6 +86,24 @@ def quantised(module):
     return quietly(torch.ao.quantization.quantize_dynamic, module, {nn.Linear})
 
 
+def diverged(module):
+    module = copy.deepcopy(module)
+    with torch.no_grad():
+        next(module.conv.parameters())[0] = torch.nan
+    return module
+
+
+class Undefined(nn.Module):
+    """A link predictor that divides nothing by nothing."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, *ends):
+        return self.module(*ends) * 0 / 0
+
+
 def test_what_cannot_give_one_answer_is_refused_with_one_clear_error():
     tgn, data = random_tgn(GRAPH)
     elsewhere = copy.deepcopy(tgn.gnn).to("meta")
@@ -98,6 +116,8 @@ def test_what_cannot_give_one_answer_is_refused_with_one_clear_error():
             {"gnn": elsewhere},
             r"memory is on the device 'cpu' and gnn on 'meta'; move all modules to one, .*\.to\('cpu'\)",
         ),
+        ({"gnn": diverged(tgn.gnn)}, r"parameter 'gnn\.conv\.\S+' holds a NaN or an infinity: did training"),
+        ({"link_predictor": Undefined(tgn.link_predictor)}, "the logits of the modules are NaN on a few test events"),
         ({name: copy.deepcopy(module).to("meta") for name, module in tgn._asdict().items()}, "which has no weights"),
     ):
         with pytest.raises(ModelError, match=message):

@@ -27,7 +27,7 @@ def unwrapped(module: Any) -> Any:
 
 
 def check_modules(**modules: nn.Module | None) -> None:
-    """Reject modules without a unique answer: without weights, quantised, or on several devices."""
+    """Reject modules without a unique answer: without weights, quantised, on several devices, or not finite."""
     place: dict[torch.device, str] = {}
     for name, module in modules.items():
         if module is not None and _is_quantised(module):
@@ -45,6 +45,12 @@ def check_modules(**modules: nn.Module | None) -> None:
             f"{here} is on the device '{one}' and {there} on '{other}'; move all modules to one, for example with "
             ".to('cpu')"
         )
+    for name, module in modules.items():
+        for parameter, tensor in () if module is None else module.named_parameters():
+            if not tensor.isfinite().all():
+                raise ModelError(
+                    f"parameter '{name}.{parameter}' holds a NaN or an infinity: did training diverge?"
+                )
 
 
 def copied(module: Any, shared: Iterable[Any] = ()) -> Any:

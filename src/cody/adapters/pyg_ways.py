@@ -17,7 +17,7 @@ from cody.adapters.history import Feeding, HistoryModel, from_steps
 from cody.adapters.memory_table import MemoryLog, memory_after
 from cody.adapters.past import Past
 from cody.adapters.sourced import SourcedModel
-from cody.errors import first_line
+from cody.errors import ModelError, first_line
 from cody.graph import Difference, Query, TemporalGraph
 from cody.graph.grid import Grid
 from cody.graph.neighbourhood import candidates
@@ -166,6 +166,8 @@ def _difference(way: Way, frame: Frame, graph: TemporalGraph) -> str:
             given = model.session(query, sorted(frozenset[int]().union(*changes))).logits(changes)
             by_judge = [model.reference(query, change).logits(query, [change])[0] for change in changes]
             right = plain.reference(query, frozenset(), full=True).logits(query, changes)
+            if np.isnan(right).any():
+                raise ModelError(f"the logits of the modules are NaN on a few test events, fed to {frame.name}")
             for answers in (given, np.array(by_judge)):
                 if not np.allclose(answers, right, atol=CLOSE, rtol=CLOSE):
                     worst = int(np.nanargmax(np.abs(answers - right)))
