@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from cody.errors import CallError, DataError, TimeWarning
 from cody.graph import Query, TemporalGraph, check_queries, check_query, verify_graph
+from cody.graph.columns import hand_over
 from cody.graph.neighbourhood import candidates, ends_first, events_among_nodes, events_on_paths, neighbourhood
 from cody.models.predict import likely_partners
 from cody.models.toy import ToyModel
@@ -232,19 +233,21 @@ def test_sort_keeps_the_order_of_equal_times_and_moves_features_along() -> None:
     assert graph.features[:, 0].tolist() == odd_then_even
 
 
-def test_a_column_is_taken_as_it_is_only_where_nobody_can_write_to_it() -> None:
-    events = 5
-    writable, sealed = np.arange(events, dtype=float), np.arange(events, dtype=float)
-    sealed.setflags(write=False)
-    view = writable[:]
-    view.setflags(write=False)  # the array below it can still be changed
-    ids = np.arange(events, dtype=np.int32)
-    for time, taken in ((writable, False), (view, False), (sealed, True)):
-        assert np.shares_memory(TemporalGraph.from_arrays(ids, ids, time).time, time) == taken
-    ids.setflags(write=False)
-    graph = TemporalGraph.from_arrays(ids, ids.astype(np.int64), sealed)
+def test_a_column_is_taken_as_it_is_only_where_it_is_handed_over() -> None:
+    ids, time = np.arange(5, dtype=np.int32), np.arange(5, dtype=float)
+    view = time[:]
+    time.setflags(write=False)  # it can still be changed: by its views, or by making it writable again
+    graph = TemporalGraph.from_arrays(ids, ids, time)
+    view[0] = -99.0
+    assert graph.time[0] == 0.0
+    graph = TemporalGraph.from_arrays(hand_over(ids), hand_over(ids.astype(np.int64)), hand_over(view))
     assert np.shares_memory(graph.src, ids)
     assert not np.shares_memory(graph.dst, ids)
+    assert not np.shares_memory(graph.time, view)  # a part of another array is copied
+    assert type(graph.src) is type(graph.time) is np.ndarray
+    for column in (graph.src, graph.time):
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            column.setflags(write=True)
 
 
 def test_nothing_can_be_written_into_a_graph_and_arguments_stay_writable() -> None:

@@ -46,7 +46,7 @@ from cody.data.query import is_query
 from cody.data.streams import errors_about, largest_unpacked, open_text, read_text_columns, starts_with, too_large
 from cody.errors import CallError, DataError, did_you_mean, first_line
 from cody.graph import TemporalGraph
-from cody.graph.columns import first_row
+from cody.graph.columns import first_row, hand_over
 from cody.utils.files import load_array
 
 JODIE_COLUMNS = ["user_id", "item_id", "timestamp", "state_label", "comma_separated_list_of_features"]
@@ -525,8 +525,8 @@ def _graph(table: Any, chosen: EventColumns, unit: str | None, sort: bool, label
         )
     else:
         src, dst, names = number_text(src, dst)
-    src, dst = _sealed(_small(src)), _sealed(_small(dst))
-    times = _sealed(time_column(table[chosen.time], chosen.time, unit))
+    src, dst = hand_over(_small(src)), hand_over(_small(dst))  # without copies, as these take most memory
+    times = hand_over(time_column(table[chosen.time], chosen.time, unit))
     pa.default_memory_pool().release_unused()  # what Arrow has may be half of the memory
     return TemporalGraph.from_arrays(
         src,
@@ -546,10 +546,3 @@ def _small(ids: Any) -> Any:
     if not isinstance(ids, np.ndarray) or not (ids.min() >= -(2**31) and ids.max() < 2**31):
         return ids
     return ids.astype(np.int32, copy=False)
-
-
-def _sealed(column: NDArray[Any]) -> NDArray[Any]:
-    """A column that a graph can take as it is: its own numbers, which nobody can write to."""
-    column = column if column.base is None else column.copy()
-    column.setflags(write=False)
-    return column

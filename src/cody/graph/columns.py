@@ -67,10 +67,21 @@ def check_node_ids(column: str, ids: ArrayLike, events: int) -> IntArray:
     return own(array, np.int32)
 
 
+class HandedOver(np.ndarray):
+    """A column that a graph takes as it is, where a copy would take too much memory: whoever made it keeps nothing."""
+
+
+def hand_over(column: NDArray[Any]) -> HandedOver:
+    """A column for a graph only: nobody else may have it, or a view of it."""
+    column = column if column.base is None else column.copy()
+    column.setflags(write=False)
+    return column.view(HandedOver)
+
+
 def own(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
-    """A copy as this type; or the array itself, if it is of this type and nobody can write to it."""
-    if array.dtype == dtype and array.base is None and not array.flags.writeable:
-        return array
+    """A copy as this type; or the array itself, if it is of this type and was handed over."""
+    if isinstance(array, HandedOver) and array.dtype == dtype:
+        return array.view(np.ndarray)
     return array.astype(dtype)
 
 
@@ -213,6 +224,8 @@ def check_room_for_names(nodes: int, longest: int) -> None:
 
 def as_array(column: str, values: Any) -> NDArray[Any]:
     """The values as a numpy array, unless they would lose their meaning when converted to numbers."""
+    if isinstance(values, HandedOver):
+        return values
     # An ndarray proper is not masked; asking numpy.ma would import it, which takes longer than all the rest.
     if type(values) is not np.ndarray and isinstance(values, np.ma.MaskedArray):
         raise DataError(f"{column} is a masked array; fill in or drop the masked values")
