@@ -129,7 +129,7 @@ def on_shipped(only=None, links=100):
 
 def judged(model, rows, explainer):
     without, only, share, seconds, evaluations = [], [], [], [], []
-    for row in rows.tolist():
+    for row in rows:
         query, size = model.graph.query(row), explainer.size or SIZE
         events = frozenset(cody.candidates(model.graph, query, size=size, near=events_on_paths).tolist())
         model.logits(query, [frozenset()])

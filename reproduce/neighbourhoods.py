@@ -22,7 +22,7 @@ READINGS = {"events": events_on_paths, "nodes": events_among_nodes}
 def measure(model, graph, rows, *, near, policy):
     explanations = [
         cody.explain(model, graph, graph.query(row), near=near, policy=policy, search=tree_search, size=64)
-        for row in rows.tolist()
+        for row in rows
     ]
     without_effect = [
         np.mean([logit == why.logits[0] for rows, logit in why.evaluated if len(rows) == 1] or [0.0])
