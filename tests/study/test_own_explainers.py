@@ -160,7 +160,7 @@ def test_an_own_explainer_joins_the_benchmark_and_its_failures_are_reported(modu
     call = ["benchmark", "run", "--out", "b", "--mechanisms", "joint", "--links", "2"]
     ran = CliRunner().invoke(app, [*call, "--explainers", "my_explainers:latest_flipping", "--json"])
     assert ran.exit_code == 0, ran.output
-    assert json.loads(ran.stdout)[0]["scores"]["exact"][0] == 1
+    assert json.loads(ran.stdout)[0]["scores"]["exact"]["value"] == 1
     failed = CliRunner().invoke(app, [*call[:3], "f", *call[4:], "--explainers", "my_explainers:fails"])
     shown = CliRunner().invoke(app, ["benchmark", "table", "f"])
     assert "my_explainers:fails failed on 2 predictions, which no figure includes" in failed.stderr
