@@ -17,9 +17,10 @@ from cody.engine import FastTGN
 from cody.errors import CallError, DataError
 from cody.models.heuristics import RuleModel, reference_models, repeats
 from cody.study import read_audit
-from cody.study.audit_report import FAIL, PASS, WARN
-from cody.study.interventions import INTERVENTIONS
+from cody.study.audit_report import FAIL, PASS, WARN, InterventionEffect, ReferenceAgreement, checks_of, looks_back
+from cody.study.interventions import INTERVENTIONS, LAST
 from cody.study.pool import open_model
+from cody.study.shares import Share
 from cody.train.checkpoint import Checkpoint, save_model
 from random_events import random_graph, random_network
 
@@ -147,6 +148,60 @@ def test_a_model_that_only_repeats_is_found(graph):
     assert statuses(report)["knows more than EdgeBank"] == WARN
     assert "It decides like EdgeBank on 100 % of the links." in str(report)
     assert report.summary.startswith("Does little more than repeat (100 % like EdgeBank)")
+
+
+def test_a_model_that_predicts_worse_than_repeating_does_not_know_more():
+    """It decides otherwise than EdgeBank, but for no good reason."""
+    rng = np.random.default_rng(0)
+    src = rng.integers(0, 10, 200)
+    faithful = cody.TemporalGraph.from_arrays(src=src, dst=10 + src, time=np.arange(200.0))
+
+    def contrary(graph, query, rows):
+        met = any({query.src, query.dst} == {graph.src[row], graph.dst[row]} for row in rows)
+        return -1.0 if met else 1.0
+
+    report = cody.audit(model_of(faithful, contrary), faithful, links=30)
+    (found,) = (check for check in report.checks if check.name == "knows more than EdgeBank")
+    (edgebank, *_) = report.references
+    assert edgebank.agrees.value < 0.95
+    assert report.average_precision < edgebank.average_precision
+    assert found.status == WARN
+    own, simple = (f"{100 * each.average_precision:.1f} %" for each in (report, edgebank))
+    assert f"it is right in {100 * edgebank.right.value:.0f} %; average precision {own}, that of" in found.detail
+    assert found.detail.endswith(f"EdgeBank {simple}")
+
+
+@pytest.mark.parametrize(
+    ("right", "own", "status"),
+    [((0.3, 0.2, 0.4), 0.9, WARN), ((0.3, 0.1, 0.6), 0.9, PASS), ((0.7, 0.6, 0.8), 0.7, WARN)],
+)
+def test_knowing_more_needs_to_be_no_worse_where_both_differ_and_in_all(right, own, status):
+    edgebank = ReferenceAgreement(
+        name="EdgeBank", agrees=Share(0.6, 0.5, 0.7), right=Share(*right), average_precision=0.8
+    )
+    (found,) = checks_of([], [edgebank], {}, average_precision=own)
+    assert found.status == status
+
+
+@pytest.mark.parametrize(
+    ("changed", "far", "alone"),
+    [
+        ({1: 0.3, 2: 0.1, 5: 0.02, 50: 0.0}, "about 2 events", "with those alone, 10 % of"),
+        ({1: 0.08, 2: 0.2, 5: 0.09, 50: 0.0}, "about 5 events", "change, though with the last 1 only 8 % do"),
+        ({1: 0.08, 5: 0.22, 10: 0.26, 50: 0.3}, "further than 50 events", "with those alone, 30 % of its decisions"),
+        ({1: 0.08, 50: 0.1}, "about 1 event", "with that one alone, 8 % of its decisions change"),
+    ],
+)
+def test_a_model_looks_back_to_where_all_longer_histories_decide_alike(changed, far, alone):
+    def cut(number):
+        (name,) = (name for name, kept in LAST.items() if kept == number)
+        flipped = Share(changed[number], 0.0, 1.0)
+        nothing = dict.fromkeys(("moved", "size", "largest", "average_precision"))
+        return InterventionEffect(name=name, group="history", links=100, flipped=flipped, **nothing)
+
+    found, number = looks_back([cut(number) for number in changed])
+    assert found == f"looks back {far} of each end"
+    assert alone in number
 
 
 def rated(rng, read):

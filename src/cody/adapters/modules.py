@@ -48,9 +48,7 @@ def check_modules(**modules: nn.Module | None) -> None:
     for name, module in modules.items():
         for parameter, tensor in () if module is None else module.named_parameters():
             if not tensor.isfinite().all():
-                raise ModelError(
-                    f"parameter '{name}.{parameter}' holds a NaN or an infinity: did training diverge?"
-                )
+                raise ModelError(f"parameter '{name}.{parameter}' holds a NaN or an infinity: did training diverge?")
 
 
 def copied(module: Any, shared: Iterable[Any] = ()) -> Any:

@@ -179,6 +179,7 @@ def _report(
         for name, each in known.items()
     }
     references = tuple(agreement(name, column, original, truth) for name, column in scores.items())
+    precision = precision_of(original, truth)
     beside = "" if labels else one_sided(original, line)
     faults = {each.name: each.fault for each in interventions if each.fault}
     return AuditReport(
@@ -187,11 +188,11 @@ def _report(
         links=len(drawn.queries),
         happened=int(truth.sum()),
         seed=run.seed,
-        average_precision=precision_of(original, truth),
+        average_precision=precision,
         effects=effects,
         references=references,
         threshold=probability(line),
-        checks=tuple(checks_of(effects, references, at_most, beside)),
+        checks=tuple(checks_of(effects, references, at_most, beside, precision)),
         summary=summary_of(effects, references, faults, beside),
         verdict=tuple(verdict_of(effects, references, len(drawn.queries))),
     )

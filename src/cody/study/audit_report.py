@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -35,6 +36,7 @@ WARN: Status = "warn"
 FAIL: Status = "fail"
 IGNORED, HARDLY, MUCH = 0.01, 0.05, 0.25  # shares of decisions that change
 LIKE_EDGEBANK = 0.95
+EVEN = 0.5  # where a model and a reference differ, one of them is right
 ONE_SIDED = 0.95  # of the decisions are the same: a modified past can change few of them
 FEW = 50  # predictions; among fewer, a single one moves a share by more than 2 percentage points
 LOOKS_BACK = 0.1  # share of decisions that may change where older events are missing
@@ -214,6 +216,7 @@ def checks_of(
     references: Sequence[ReferenceAgreement],
     at_most: Mapping[str, float],
     beside: str = "",
+    average_precision: float | None = None,
 ) -> Iterator[AuditCheck]:
     """What the model should and should not do, and whether it does.
 
@@ -222,6 +225,7 @@ def checks_of(
         references: EdgeBank first.
         at_most: Names of interventions, and the share of decisions that each may change.
         beside: What is wrong with the threshold, if something is.
+        average_precision: Of the model.
     """
     if beside:
         yield AuditCheck(name="decides both ways", status=WARN, detail=beside)
@@ -238,14 +242,25 @@ def checks_of(
             yield AuditCheck(name=f"uses {word}", status=WARN if share < IGNORED else PASS, detail=_changes(share))
     yield from _gains_from_features(effects)
     for reference in references[:1]:
-        status = WARN if reference.agrees.value >= LIKE_EDGEBANK else PASS
-        alike = f"decides alike on {percent(reference.agrees.value)} of the links"
-        yield AuditCheck(name=f"knows more than {reference.name}", status=status, detail=alike)
+        yield _knows_more(reference, average_precision)
     for effect in effects:
         if effect.name in at_most:
             share, limit = _flipped(effect), at_most[effect.name]
             status = FAIL if share > limit else PASS
             yield AuditCheck(name=f"{effect.name}: at most {percent(limit)}", status=status, detail=_changes(share))
+
+
+def _knows_more(reference: ReferenceAgreement, precision: float | None) -> AuditCheck:
+    """Whether the model decides otherwise than a reference model, and predicts no worse for it."""
+    right, simple = reference.right, reference.average_precision
+    worse = reference.agrees.value >= LIKE_EDGEBANK
+    detail = _decides_alike(reference)
+    if right is not None:
+        worse |= right.high < EVEN
+    if precision is not None and simple is not None:
+        worse |= precision < simple
+        detail += f"; average precision {100 * precision:.1f} %, that of {reference.name} {100 * simple:.1f} %"
+    return AuditCheck(name=f"knows more than {reference.name}", status=WARN if worse else PASS, detail=detail)
 
 
 def _gains_from_features(effects: Sequence[InterventionEffect]) -> Iterator[AuditCheck]:
@@ -353,9 +368,13 @@ def looks_back(effects: Sequence[InterventionEffect]) -> tuple[str, str] | None:
     cuts = sorted((LAST[effect.name], _flipped(effect)) for effect in effects if effect.name in LAST and effect.flipped)
     if not cuts:
         return None
-    enough = next((cut for cut in cuts if cut[1] <= LOOKS_BACK), None)
-    number, share = enough or cuts[-1]
+    # More history may change more decisions: as few events as are enough, of all cuts from there on.
+    enough = list(takewhile(lambda cut: cut[1] <= LOOKS_BACK, reversed(cuts)))
+    number, share = (enough or cuts)[-1]
     alone = f"with {'that one' if number == 1 else 'those'} alone, {percent(share)} of its decisions change"
+    sooner = next((cut for cut in cuts if cut[0] < number and cut[1] <= LOOKS_BACK), None)
+    if sooner is not None:
+        alone += f", though with the last {sooner[0]} only {percent(sooner[1])} do"
     far = f"about {count(number, 'event')}" if enough else f"further than {count(number, 'event')}"
     return f"looks back {far} of each end", alone
 
@@ -367,10 +386,13 @@ def _worth_naming(references: Sequence[ReferenceAgreement]) -> list[ReferenceAgr
 
 
 def _alike(reference: ReferenceAgreement) -> str:
-    alike = f"It decides like {reference.name} on {percent(reference.agrees.value)} of the links"
-    if reference.right is None:
-        return f"{alike}."
-    return f"{alike}; where they differ, it is right in {percent(reference.right.value)}."
+    return f"It {_decides_alike(reference)}."
+
+
+def _decides_alike(reference: ReferenceAgreement) -> str:
+    alike = f"decides like {reference.name} on {percent(reference.agrees.value)} of the links"
+    right = reference.right
+    return alike if right is None else f"{alike}; where they differ, it is right in {percent(right.value)}"
 
 
 def percent(share: float) -> str:
