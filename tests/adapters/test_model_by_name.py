@@ -105,6 +105,18 @@ def test_a_survey_names_a_function_once(models):
     assert re.findall("Survey · [^<]*", Path("page.html").read_text("utf-8")) == [f"Survey · {models}:with_graph"]
 
 
+def test_an_assistant_is_served_the_data_of_the_function(models, monkeypatch):
+    class Nobody:
+        def run(self, how):
+            assert how == "stdio"
+
+    served = []
+    monkeypatch.setattr("cody.web.assistant.create_assistant", lambda live: served.append(live) or Nobody())
+    said = " ".join(cody("mcp", "--model", f"{models}:with_graph").stderr.split())
+    assert f"Serving {models}:with_graph on data of its own to the program" in said
+    assert [live.data_name for live in served] == [f"{models}:with_graph"]
+
+
 @pytest.mark.parametrize("command", [("explain", "--event"), ("predict", "--events")])
 def test_data_that_the_function_does_not_use_are_said(models, command):
     words = [*command, 29, "--data", "events.csv", "--model"]

@@ -7,6 +7,7 @@ from cody.cli.messages import say
 from cody.cli.progress import waiting
 from cody.cli.serve import LiveOptions, live_options
 from cody.utils.extras import needed_by
+from cody.utils.words import applied_to
 
 
 @command("mcp")
@@ -21,6 +22,6 @@ def mcp(served: LiveOptions) -> None:
         from cody.web.assistant import create_assistant
 
     live = served.open()
-    say(f"Serving {served.source.model} on {served.source.data} to the program that started this (Ctrl-C stops)")
+    say(f"Serving {applied_to(live.model_name, live.data_name)} to the program that started this (Ctrl-C stops)")
     with waiting():
         create_assistant(live).run("stdio")

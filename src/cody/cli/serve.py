@@ -51,7 +51,7 @@ class LiveOptions:
         return Live(
             graph,
             model,
-            self.source.data,
+            named.data,
             self.source.model,
             Limits(searches=self.searches, seconds=self.seconds),
             protect=shared.parse_protected(graph, self.protect),
