@@ -135,15 +135,20 @@ def did_you_mean(given: str, known: Iterable[str], listed: Iterable[str] | None 
     "; there is only 'src'"
     """
     words = [str(word) for word in known]
-    folded = {word.casefold(): word for word in words}
-    close = difflib.get_close_matches(given.casefold(), _worth_comparing(given.casefold(), list(folded)), n=1)
-    if close:
-        return f"; did you mean {folded[close[0]]!r}?"
+    if (close := closest(given, words)) is not None:
+        return f"; did you mean {close!r}?"
     words = words if listed is None else [str(word) for word in listed]
     if not words:
         return ""
     shown = ", ".join(repr(word) for word in words[:HANDFUL])
     return f"; there {'is only' if len(words) == 1 else 'are'} {shown}" + (", …" if len(words) > HANDFUL else "")
+
+
+def closest(given: str, known: Iterable[str]) -> str | None:
+    """The known word that is most like what the user wrote; None if none is."""
+    folded = {word.casefold(): word for word in known}
+    close = difflib.get_close_matches(given.casefold(), _worth_comparing(given.casefold(), list(folded)), n=1)
+    return folded[close[0]] if close else None
 
 
 def _worth_comparing(given: str, words: list[str]) -> list[str]:

@@ -52,6 +52,7 @@ def test_importing_keeps_foreign_files(made):
     (made / "project" / "thesis.tex").write_text("years of work")
     assert "graph.json was not written" in run("data", "import", made / "events.csv", "--out", made / "project", code=1)
     (made / "model").rename(made / "events" / "model")
+    save_graph(load(made / "events.csv"), made / "events")
     run("data", "import", made / "events.csv", "--out", made / "events")
     assert load(made / "events").num_events == 2
     assert sorted(file.name for file in (made / "events" / "model").iterdir()) == ["model.json", "model.safetensors"]
@@ -202,6 +203,16 @@ def test_a_cut_list_says_so_and_how_to_see_more(made):
     every = run("what-if", *where, "--strongest", 64)
     assert "strongest" not in every
     assert len(every.splitlines()) == 64 + 4
+
+
+def test_importing_never_replaces_other_events(made):
+    (made / "other.csv").write_text("src,dst,time\n1,2,3\n2,3,4\n")
+    into = ("data", "import", made / "other.csv", "--out", made / "events")
+    assert "already holds other events; choose another folder" in run(*into, code=2)
+    assert load(made / "events").num_events == 300
+    (made / "events" / "graph.json").write_text('{"schema": "cody/graph/2", ')  # damaged: importing is the remedy
+    run(*into)
+    assert load(made / "events").num_events == 2
 
 
 def test_very_many_events_are_listed_at_once():
@@ -510,6 +521,16 @@ def test_unknown_names_get_suggestions(made):
     assert "did you mean 'tgn-collegemsg'" in run("what-if", "--model", "tgn-collegemg", "--event", 5, code=1)
 
 
+@pytest.mark.parametrize("named", ["mytgn", "mytgn.py"])
+def test_a_file_of_code_gets_the_function_in_it_suggested(made, named, monkeypatch):
+    monkeypatch.chdir(made)
+    Path("mytgn.py").write_text("def _own():\n    pass\n\ndef trained(graph):\n    pass\n")
+    said = run("what-if", "--data", "events", "--model", named, "--event", 100, code=1)
+    assert said.endswith("; did you mean 'mytgn:trained', a function in mytgn.py that makes one?")
+    said = run("what-if", "--data", "events", "--model", "mytgn.py:trained", "--event", 100, code=2)
+    assert said.endswith("; did you mean 'mytgn:trained'?")
+
+
 def test_train_saves_a_model_that_can_be_asked(made):
     trained = made / "trained"
     words = ("--data", made / "events", "--model", "tgat", "--out", trained, "--epochs", 1, "--dimension", 8)
@@ -673,6 +694,18 @@ def test_a_full_confirmation_begins_with_the_first_event(made):
 )
 def test_explain_refuses_arguments_that_make_no_sense(made, words, says):
     assert says in run("explain", "--data", made / "events", "--model", made / "model", *words, code=2)
+
+
+def test_a_page_is_no_document_to_verify(made):
+    (made / "why.html").write_text('<!doctype html>\n<html lang="en">\n')
+    said = run("verify", made / "why.html", "--data", made / "events", "--model", made / "model", code=2)
+    assert said.endswith("why.html is a page; give the JSON document that cody explain --json or --out wrote")
+
+
+def test_options_that_are_not_alike_are_not_suggested():
+    assert "did you mean" not in run("data", "import", "--src-column", "x", code=2)
+    assert "did you mean" not in run("explain", "--src-column", "x", code=2)
+    assert "did you mean '--event'?" in run("explain", "--evnt", "3", code=2)
 
 
 def test_explain_suggests_the_node_that_was_meant():

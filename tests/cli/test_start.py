@@ -38,7 +38,7 @@ def test_a_command_that_is_stopped_while_it_starts_ends_without_a_word(tmp_path,
     assert interrupted(tmp_path, [*called, "demo"], module) == (130, "")
 
 
-def test_a_command_that_is_stopped_while_it_works_ends_with_the_code_of_ctrl_c(tmp_path):
+def test_a_command_that_is_stopped_while_it_works_says_so_and_ends_with_the_code_of_ctrl_c(tmp_path):
     (tmp_path / "slow_model.py").write_text("import time\nprint('working', flush=True)\ntime.sleep(600)\n")
     words = [sys.executable, "-m", "cody", "explain", "--model", "slow_model:model", "--event", "9"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(SOURCE)])}
@@ -47,7 +47,7 @@ def test_a_command_that_is_stopped_while_it_works_ends_with_the_code_of_ctrl_c(t
         assert process.stdout.readline() == "working\n"
         process.send_signal(signal.SIGINT)
         message = process.communicate(timeout=240)[1]
-    assert (process.returncode, message.strip()) == (130, "")
+    assert (process.returncode, message) == (130, "stopped\n")
 
 
 def test_a_program_that_imports_the_package_keeps_its_signals(tmp_path):

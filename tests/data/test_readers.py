@@ -329,8 +329,8 @@ def test_bad_text_and_bad_decimals_are_refused_with_column_and_row() -> None:
     empty = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["a", None]))
     for columns, message in [
         ({"dst": NOT_UTF8}, "column 'dst' cannot be used as node ids: Invalid UTF8"),
-        ({"t": NOT_UTF8}, "time must be numbers or datetimes; column 't' holds string"),
-        ({"f0": NOT_UTF8}, "features must be numbers; column 'f0' holds string"),
+        ({"t": NOT_UTF8}, "time must be numbers or datetimes; column 't' has type string"),
+        ({"f0": NOT_UTF8}, "features must be numbers; column 'f0' has type string"),
         (half, r"'src' must hold integer node ids up to 9223372036854775807; row 1 has 1\.5"),
         ({"src": pa.array([Decimal(10) ** 30, Decimal(1)]), "dst": [0, 1]}, "row 0 has 1000000"),
         ({"src": empty}, "column 'src' has no id in row 1"),
@@ -624,7 +624,7 @@ BAD_TEXT = {
     "gzip file is truncated or damaged ": b"\x1f\x8b" + b"nothing of the kind" * 9,
     "Parquet file is truncated or damaged": b"PAR1" + b"\x15\x04" * 40,
     "features must be finite numbers; row 1 of column 'f0' has": b"src,dst,t,f0\n0,1,1,1\n1,0,2,\n",
-    "features must be numbers; column 'f0' holds string, such as 'x' in row 1": b"src,dst,t,f0\n0,1,1,1\n1,0,2,x\n",
+    "features must be numbers; column 'f0' has type string, such as 'x' in row 1": b"src,dst,t,f0\n0,1,1,1\n1,0,2,x\n",
 }
 
 
@@ -796,7 +796,7 @@ GOOD: dict[str, list[Any]] = {"src": [0, 1], "dst": [1, 0], "t": [1, 2]}
         ({"t": [1, None]}, "time must be finite; row 1 has none"),
         ({"t": [pd.Timestamp("2020-01-01"), pd.NaT]}, "time must be finite; row 1 has none"),
         ({"t": [1, float("inf")]}, "time must be finite; row 1 has inf"),
-        ({"t": [True, False]}, "time must be numbers or datetimes; column 't' holds bool"),
+        ({"t": [True, False]}, "time must be numbers or datetimes; column 't' has type bool"),
         ({"msg": [[1.0], [1.0, 2.0]]}, "all rows must have equally many features; row 1 has 2, row 0 has 1"),
         ({"msg": [[1.0], None]}, "row 1 of column 'msg' has none"),
         ({"msg": [[1.0], [float("nan")]]}, "row 1 of column 'msg' has a NaN"),

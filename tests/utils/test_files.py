@@ -153,6 +153,12 @@ def test_what_a_killed_process_left_behind_is_cleared_up(tmp_path: Path, monkeyp
     assert [ours.exists(), other.exists(), foreign.exists()] == [False, True, True]
 
 
+def test_a_file_that_cannot_be_written_is_named_as_the_user_named_it(tmp_path):
+    with pytest.raises(FileNotFoundError) as error:
+        write_atomically(tmp_path / "missing" / "page.html", "new")
+    assert error.value.filename == str(tmp_path / "missing" / "page.html")
+
+
 def test_a_device_is_not_replaced(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)  # as a device: opening it is no writing of a file

@@ -17,7 +17,7 @@ import click
 from cody._version import __version__
 from cody.cli.command import CommandGroup, verbose_option
 from cody.cli.messages import say
-from cody.errors import CallError, CodyError, CodyWarning
+from cody.errors import CallError, CodyError, CodyWarning, first_line
 from cody.utils import extras, start, words
 
 app = CommandGroup(
@@ -76,7 +76,8 @@ def main() -> None:
             raise
         _fail(str(extras.missing("this", error.name)), 1)
     except OSError as error:
-        _fail(words.sanitize(error, 2000), 1)
+        where = "" if error.filename is None else f"{error.filename}: "
+        _fail(words.sanitize(f"{where}{first_line(error)}", 2000), 1)
     finally:
         if "duckdb" not in sys.modules:  # which reports what is left as leaked
             gc.freeze()  # the process ends: nothing needs to be looked through for garbage

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from cody.cli import messages, progress
-from cody.errors import did_you_mean
+from cody.errors import closest, did_you_mean
 from cody.utils import start, words
 
 if TYPE_CHECKING:
@@ -63,8 +63,11 @@ class Command(click.Command):
         write_examples(self.examples, formatter)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with messages.logged(ctx.meta.get(VERBOSITY, 0)), progress.command(ctx.command_path):
-            return super().invoke(ctx)
+        try:
+            with messages.logged(ctx.meta.get(VERBOSITY, 0)), progress.command(ctx.command_path):
+                return super().invoke(ctx)
+        except KeyboardInterrupt:  # click would print an empty line
+            messages.stop()
 
 
 class Option(click.Option):
@@ -248,8 +251,9 @@ def _readable_errors() -> Iterator[None]:
         shown = (
             [] if error.ctx is None else [each for each in error.ctx.command.params if not isinstance(each, Renamed)]
         )
-        similar = did_you_mean(given, [name for each in shown for name in each.opts if name.startswith("--")])
-        message = f"No such option {given!r}{similar if 'did you mean' in similar else ''}"
+        known = {name.strip("-"): name for each in shown for name in each.opts if name.startswith("--")}
+        close = closest(given.strip("-"), known)  # without the dashes, which all of them share
+        message = f"No such option {given!r}" + (f"; did you mean {known[close]!r}?" if close else "")
         raise click.UsageError(_as_lines(message), error.ctx) from None
     except click.UsageError as error:
         if error.ctx is not None and error.message == error.ctx.get_help():  # nothing was given

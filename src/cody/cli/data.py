@@ -15,9 +15,10 @@ from cody.cli.progress import progress
 from cody.data import data_directory, datasets, summarise, verify_graph
 from cody.data import fetch as download
 from cody.data.named import pin_note
-from cody.data.readers import unused_columns
+from cody.data.readers import is_saved_graph, unused_columns
 from cody.data.tgb import is_tgb, load_tgb
 from cody.data.writer import write_events
+from cody.errors import CallError, DataError
 from cody.graph import IntArray, TemporalGraph
 from cody.utils import words
 from cody.utils.tables import TextTable
@@ -123,7 +124,7 @@ class ColumnOptions:
 @bundled("columns", ColumnOptions)
 @option("--out", type=FOLDER, required=True, help="Folder for the graph; it opens at once, whatever its size.")
 def import_(source: DataSource, columns: ColumnOptions, out: Path) -> None:
-    """Read a file of events and save it as a graph."""
+    """Read a file of events and save it as a graph. A folder that holds other events is not overwritten."""
     from cody.data import save_graph  # only here: what describes a saved graph takes time to import
 
     given: dict[str, Any] = {name: getattr(columns, name) for name in ("src", "dst", "time", "label")}
@@ -132,6 +133,7 @@ def import_(source: DataSource, columns: ColumnOptions, out: Path) -> None:
     given |= {"separator": columns.separator} if columns.separator is not None else {}
     names = {"label_name": columns.label_name, "event_name": columns.event_name}
     graph = source.load(**given, **names, label_names=_listed(columns.label_names))
+    _check_free(out, graph)
     save_graph(graph, out)
     from cody.cli import show
 
@@ -139,6 +141,20 @@ def import_(source: DataSource, columns: ColumnOptions, out: Path) -> None:
     unused = [words.sanitize(name, 40) for name in unused_columns(source.data, **given)]
     if unused:
         say(f"columns that were left out: {', '.join(unused)} (--features keeps those that hold numbers)")
+
+
+def _check_free(folder: Path, graph: TemporalGraph) -> None:
+    """Reject a folder of other events: models that were trained on them would no longer fit."""
+    from cody.data import open_graph
+
+    if not is_saved_graph(folder):
+        return
+    try:
+        identity = open_graph(folder).identity
+    except DataError:  # damaged: importing again is the remedy; what is not ours is not overwritten anyway
+        return
+    if identity != graph.identity:
+        raise CallError(f"{folder} already holds other events; choose another folder, or remove it first")
 
 
 def _listed(names: str | None) -> list[str] | None:

@@ -10,11 +10,11 @@ import textwrap
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 import click
 
-from cody.utils import words
+from cody.utils import start, words
 
 
 def say(message: str, before: str = "") -> None:
@@ -46,6 +46,12 @@ def wrapped(message: str, beside: str = "") -> str:
         for line in (beside + message).split("\n")
     ]
     return "\n".join(lines).removeprefix(beside)
+
+
+def stop(left: str = "") -> NoReturn:
+    """End a command after Ctrl-C, and say what it leaves behind."""
+    say(f"stopped; {left}" if left else "stopped")
+    sys.exit(start.STOPPED)
 
 
 LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)  # without -v, with one, with two

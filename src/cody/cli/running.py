@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from cody.cli.messages import say
+from cody.cli.messages import say, stop
 from cody.cli.progress import progress, status
 from cody.data import save_graph
 from cody.data.readers import is_saved_graph
@@ -26,7 +25,7 @@ from cody.study.decisions import KindWords
 from cody.study.instances import Link
 from cody.study.record import Failure, Key, Record, in_words, key_of
 from cody.study.record_file import iterate_records, read_failures
-from cody.utils import start, words
+from cody.utils import words
 from cody.utils.files import scratch_folder
 
 if TYPE_CHECKING:
@@ -67,12 +66,6 @@ def stoppable(kept: Path | None, nothing: str) -> Iterator[None]:
     except KeyboardInterrupt:
         there = kept is not None and kept.exists()
         stop(f"what is done is in {words.sanitize(kept, 2000)}; rerun to resume" if there else nothing)
-
-
-def stop(left: str = "") -> NoReturn:
-    """End a command after Ctrl-C, and say what it leaves behind."""
-    say(f"stopped; {left}" if left else "stopped")
-    sys.exit(start.STOPPED)
 
 
 def records_of(

@@ -77,6 +77,8 @@ def read_documents(file: Path) -> list[str]:
         text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise DataError(f"{file} is not an explanation: not text") from None
+    if text[:15].lower().startswith("<!doctype html"):
+        raise CallError(f"{file} is a page; give the JSON document that cody explain --json or --out wrote")
     lines = [entry for entry in text.splitlines() if entry.strip() and not NOT_EXPLAINED.match(entry)]
     whole = len(lines) > 1 and lines[0].strip() == "{"  # written over several lines by somebody else
     return [text] if whole else lines

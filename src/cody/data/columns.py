@@ -177,7 +177,7 @@ def time_column(column: Any, name: str, unit: str | None = None) -> Floats:
         whole, rest = np.divmod(column.cast(pa.int64()).to_numpy(), UNITS_PER_SECOND[column.type.unit])
         return whole + rest / UNITS_PER_SECOND[column.type.unit]
     if not (types.is_integer(column.type) or types.is_floating(column.type) or types.is_decimal(column.type)):
-        raise DataError(f"time must be numbers or datetimes; column {name!r} holds {column.type}{_example(column)}")
+        raise DataError(f"time must be numbers or datetimes; column {name!r} has type {column.type}{_example(column)}")
     numbers = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     return in_seconds(np.asarray(numbers, dtype=np.float64), name, unit)
 
@@ -274,7 +274,7 @@ def _feature_columns(column: Any, name: str) -> NDArray[np.float32]:
     try:
         values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False).reshape(rows, -1)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise DataError(f"features must be numbers; column {name!r} holds {column.type}{_example(column)}") from None
+        raise DataError(f"features must be numbers; column {name!r} has type {column.type}{_example(column)}") from None
     if (bad := first_row(~np.isfinite(values).all(axis=1))) is not None:
         raise DataError(f"features must be finite numbers; row {bad} of column {name!r} has a NaN or an infinity")
     return np.asarray(values, dtype=np.float32)

@@ -113,9 +113,11 @@ def find_factory(name: str, folder: Path, option: str = "--model") -> Callable[.
     except ModuleNotFoundError as error:
         if error.name is None or not (module_name + ".").startswith(error.name + "."):
             raise ModelError(f"{module_name} cannot be imported: {first_line(error)}") from error
+        meant = f"{module_name.removesuffix('.py')}:{function_name}"
+        similar = f"; did you mean {meant!r}?" if meant != name and (folder / module_name).is_file() else ""
         raise CallError(
             f"there is no module {module_name!r}, which {option} {name} names; it is looked for in {str(folder)!r} and "
-            "among the installed packages"
+            f"among the installed packages{similar}"
         ) from None
     except (Exception, SystemExit) as error:  # a script that ends the program must not end this one
         raise ModelError(f"{module_name} cannot be imported: {type(error).__name__}: {first_line(error)}") from error

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, Self, cast, runtime_checkable
 
 import numpy as np
 
-from cody.errors import CallError, ModelError
+from cody.errors import CallError, ModelError, shortened
 from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph, whole_number
 from cody.models.labels import LabelTask, label_task_of
 from cody.utils.signatures import readable_help
@@ -626,7 +626,7 @@ def check_belongs(model: Any, graph: TemporalGraph, name: str = "the model") -> 
 
 
 def describe(model: Any) -> str:
-    return repr(str(model)[:60])
+    return repr(shortened(str(model), 80))
 
 
 def fingerprint(*arrays: Any) -> str:

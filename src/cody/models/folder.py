@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from cody._version import __version__
-from cody.errors import CallError, ModelError, did_you_mean, first_line
+from cody.errors import HANDFUL, CallError, ModelError, did_you_mean, first_line
 from cody.models.labels import LabelTask
 from cody.models.sizes import (
     PygSizes,
@@ -179,9 +180,19 @@ def find_model(name: str | Path) -> Path:
         return path
     if path.is_dir():
         raise ModelError(f"the folder {str(name)!r} holds no finished model (model.json is missing)")
-    raise ModelError(
-        f"there is no model {str(name)!r}: neither a folder nor a shipped one{did_you_mean(str(name), shipped)}"
-    )
+    similar = _functions_of_file(str(name)) or did_you_mean(str(name), shipped)
+    raise ModelError(f"there is no model {str(name)!r}: neither a folder nor a shipped one{similar}")
+
+
+def _functions_of_file(name: str) -> str:
+    """What to append to an error about a name of Python code in the current folder: a model is `module:function`."""
+    file = Path(name.removesuffix(".py") + ".py")
+    if not file.stem.isidentifier() or file.parent != Path() or not file.is_file():
+        return ""
+    code = file.read_text(encoding="utf-8", errors="replace")
+    known = re.findall(r"^def ([^\W\d_]\w*)\(", code, re.MULTILINE)[:HANDFUL]
+    ways = " or ".join(repr(f"{file.stem}:{each}") for each in known or ["FUNCTION"])
+    return f"; did you mean {ways}, a function in {file} that makes one?"
 
 
 def is_ours(path: Path) -> bool:

@@ -102,6 +102,10 @@ def replacing(file: Path) -> Iterator[Path]:
         partial.chmod(usual_mode)
         flush(partial)
         partial.replace(file)
+    except OSError as error:
+        if error.filename != str(partial):
+            raise
+        raise OSError(error.errno, error.strerror, str(file)) from None  # nobody knows our name for it
     finally:
         with suppress(OSError):  # the error that stopped the writing is the better message
             partial.unlink(missing_ok=True)

@@ -194,13 +194,22 @@ def heading_of_times(time: float) -> str:
     return f"when ({zone_name()})" if is_date(time) else "when"
 
 
+def plain_number(value: float) -> str:
+    """A number with at least six digits, and with an exponent only if it is huge or tiny.
+
+    >>> plain_number(7.5), plain_number(68_940.0), plain_number(4_486_380.0)
+    ('7.5', '68,940', '4,486,380')
+    """
+    return f"{value:,.0f}" if 1e5 <= abs(value) < 1e15 else f"{value:,.6g}"
+
+
 def earlier(time: float, now: float) -> str:
     """How long before `now` a time was; times that are not dates have no unit.
 
-    >>> earlier(1_082_040_000.0, 1_082_040_960.0), earlier(12.5, 20.0)
-    ('16 min', '7.5')
+    >>> earlier(1_082_040_000.0, 1_082_040_960.0), earlier(12.5, 20.0), earlier(12.5, 4_486_392.5)
+    ('16 min', '7.5', '4,486,380')
     """
-    return ago(now - time) if is_date(now) else f"{now - time:.6g}"
+    return ago(now - time) if is_date(now) else plain_number(now - time)
 
 
 def parse_moment(text: str) -> float:

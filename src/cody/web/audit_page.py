@@ -38,7 +38,7 @@ def _head(report: AuditReport, model: str, data: str) -> Markup:
     tiles = [
         tile(f"{report.links:,}", "predictions", f"{report.happened:,} of them happened"),
         tile(precision, "average precision", "with nothing modified"),
-        tile(f"{passed}/{len(report.checks)}", "checks pass", f"the worst result is: {report.status}"),
+        tile(f"{passed}/{len(report.checks)}", "checks pass", f"overall: {report.status}"),
     ]
     return report_head(f"Audit · {applied_to(model, data)}", report.summary, report.verdict, tiles=tiles)
 
