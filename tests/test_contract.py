@@ -225,3 +225,11 @@ def test_every_c_source_and_header_is_built_from_and_compared_with_the_library()
     names = {file.name for file in (root / "src" / "cody" / "engine").glob("*.[ch]")}
     assert names == set(SOURCES)
     assert all(f'"{name}"' in (root / "setup.py").read_text() for name in names)
+
+
+def test_the_shell_scripts_import_names_that_there_are():
+    root = Path(__file__).parent.parent
+    scripts = [root / "Makefile", *(file for file in (root / ".ci").iterdir() if file.suffix != ".py")]
+    lines = [line for script in scripts for line in re.findall(r"from (cody[\w.]*) import (\w+)", script.read_text())]
+    assert lines
+    assert [line for line in lines if not hasattr(importlib.import_module(line[0]), line[1])] == []
