@@ -51,10 +51,7 @@ def sample_motifs(
 
 
 def null_frequencies(
-    graph: TemporalGraph,
-    queries: Sequence[Query],
-    events: Sequence[IntArray],
-    rng: np.random.Generator,
+    graph: TemporalGraph, queries: Sequence[Query], events: Sequence[IntArray], rng: np.random.Generator
 ) -> FloatArray:
     """How frequent each kind would be by chance: the candidates of a link keep their times and swap destinations.
 

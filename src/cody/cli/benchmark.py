@@ -37,9 +37,7 @@ class BenchmarkOptions:
     out: Path = _run(type=FOLDER, required=True, help="Folder for the records; resumes an existing one.")
     mechanisms: str = _run(default=ALL, metavar="NAMES", help=f"{', '.join(MECHANISMS)}, or all.")
     explainers: str = _run(
-        default=",".join(BENCHMARKED),
-        metavar="NAMES",
-        help="Names, as of cody evaluate; MODULE:FUNCTION for your own.",
+        default=",".join(BENCHMARKED), metavar="NAMES", help="Names, as of cody evaluate; MODULE:FUNCTION for your own."
     )
     models: str = _run(default=ORACLE, metavar="NAMES", help=f"{', '.join(BENCHMARK_MODELS)}, or all.")
     checks: str = _run(

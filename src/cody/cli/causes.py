@@ -65,13 +65,7 @@ def causes(files: Sequence[Path], options: CauseOptions, source: shared.ModelSou
     model = source.open(named)
     with progress("Sets of causes evaluated", None) as move:
         found = causes_of(
-            whys,
-            model,
-            named.graph,
-            by=KINDS[options.by],
-            most=options.most,
-            tried=options.tried,
-            watch=move,
+            whys, model, named.graph, by=KINDS[options.by], most=options.most, tried=options.tried, watch=move
         )
     _show(found, options)
 

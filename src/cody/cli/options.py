@@ -331,10 +331,7 @@ class DecisionOptions:
         type=float, metavar="P", help="Predicted above this probability. Default: the model's, else 0.5."
     )
     top: int | None = _decision(type=COUNT, metavar="K", help="Is the destination among the K best for the source?")
-    among: str | None = _decision(
-        metavar="NODES",
-        help=AMONG,
-    )
+    among: str | None = _decision(metavar="NODES", help=AMONG)
     rather_than: str | None = _decision(metavar="NODE", help="Is the destination ranked above this one?")
     label: str | None = _decision(metavar="NAME", help="Is this the predicted label? For models of labels.")
     between: str | None = _decision(metavar="LOW..HIGH", help="Is the predicted number within this range?")
@@ -449,9 +446,7 @@ edit_options = bundled("edits", EditOptions)
 
 _space = section("The search space")
 allow_option = _space(
-    "--allow",
-    metavar="KINDS",
-    help=f"Kinds of edits, preferred first: {', '.join(EDITS)}. Default: {REMOVE}.",
+    "--allow", metavar="KINDS", help=f"Kinds of edits, preferred first: {', '.join(EDITS)}. Default: {REMOVE}."
 )
 protect_option = _space(
     "--protect",
@@ -515,10 +510,7 @@ def _time_range(text: str, values: str) -> tuple[float, float]:
 
 _search = section("The search")
 explainer_option = _search(
-    "--explainer",
-    default=DEFAULT_SEARCH,
-    metavar="NAME",
-    help=f"Searches: {SEARCH_NAMES}. Factual: {FACTUAL_NAMES}.",
+    "--explainer", default=DEFAULT_SEARCH, metavar="NAME", help=f"Searches: {SEARCH_NAMES}. Factual: {FACTUAL_NAMES}."
 )
 policy_option = _search(
     "--policy",

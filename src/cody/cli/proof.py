@@ -25,13 +25,7 @@ MOST_SETS = 1_000_000  # that the memory of a small machine has room for
 TRIED = 128  # sets that are timed
 
 
-def check_proof(
-    model: Model,
-    graph: TemporalGraph,
-    explainer: Explainer,
-    queries: Sequence[Query],
-    size: int,
-) -> None:
+def check_proof(model: Model, graph: TemporalGraph, explainer: Explainer, queries: Sequence[Query], size: int) -> None:
     """Say what it takes to ask about every set of fewer than `size` events, and refuse what nobody would wait for."""
     considered = [_considered(model, graph, explainer, query) for query in queries]
     sets = _sets(considered, size)

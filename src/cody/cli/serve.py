@@ -85,13 +85,7 @@ live_options = bundled(
     help="Another host name under which browsers reach this server. Repeatable.",
 )
 @option("--open", "open_browser", is_flag=True, help="Open it in the browser.")
-def serve(
-    served: LiveOptions,
-    host: str,
-    port: int,
-    allowed_host: Sequence[str],
-    open_browser: bool,
-) -> None:
+def serve(served: LiveOptions, host: str, port: int, allowed_host: Sequence[str], open_browser: bool) -> None:
     """Explore a model in the browser: choose links, switch events on and off, add others, run searches."""
     import uvicorn
 

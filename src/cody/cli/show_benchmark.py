@@ -38,10 +38,7 @@ def _check(name: str, meaning: str) -> BenchmarkColumn:
 
 
 TRUTH = (
-    _score(
-        "exact",
-        "share of right answers, with no event too many or too few, and its bootstrap interval of 95 %",
-    ),
+    _score("exact", "share of right answers, with no event too many or too few, and its bootstrap interval of 95 %"),
     _score("precision", "share of causes among the events named"),
     _score("recall", "share of a right answer that is named"),
     _score("rank", "mean place of the first true cause", 1),

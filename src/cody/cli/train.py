@@ -25,11 +25,7 @@ LARGEST_SEED = 2**32 - 1  # that torch takes
 SIZE, TRAINING = "The model", "Training"  # sections of the help
 _size, _training, _task = option_fields(SIZE), option_fields(TRAINING), option_fields("What it learns")
 seed_option = option(
-    "--seed",
-    section=TRAINING,
-    type=whole(0, LARGEST_SEED),
-    default=0,
-    help="The same seed gives the same weights.",
+    "--seed", section=TRAINING, type=whole(0, LARGEST_SEED), default=0, help="The same seed gives the same weights."
 )
 
 
@@ -49,9 +45,7 @@ class TaskOptions:
     """What a model learns."""
 
     task: str = _task(
-        type=click.Choice(["link", "label"]),
-        default="link",
-        help="Whether events happen, or which label they have.",
+        type=click.Choice(["link", "label"]), default="link", help="Whether events happen, or which label they have."
     )
     about: str | None = _task(
         type=click.Choice(["event", "node"]),

@@ -42,10 +42,7 @@ class ExplainerTraining:
 
 @command("train-explainer")
 @option(
-    "--explainer",
-    metavar="NAME",
-    default=TRAINED[0],
-    help=f"Which one: {NAMES}. The first also guides T-GNNExplainer.",
+    "--explainer", metavar="NAME", default=TRAINED[0], help=f"Which one: {NAMES}. The first also guides T-GNNExplainer."
 )
 @model_options
 @bundled("training", ExplainerTraining)

@@ -40,20 +40,13 @@ _link, _edit, _model = section("The link"), section("Changes to the history"), s
 )
 @shared.link_options
 @_link(
-    "--cases",
-    type=FILE,
-    help='A JSON list of {"event": row, "removed": [rows], "added": …, "moved": …, "altered": …}.',
+    "--cases", type=FILE, help='A JSON list of {"event": row, "removed": [rows], "added": …, "moved": …, "altered": …}.'
 )
 @shared.edit_options
 @unit_options
 @_edit("--each", is_flag=True, help="Remove candidate events, or units (--by), one at a time.")
 @_edit(
-    "--strongest",
-    was="--most",
-    type=COUNT,
-    default=10,
-    metavar="N",
-    help="With --each: show the N strongest effects.",
+    "--strongest", was="--most", type=COUNT, default=10, metavar="N", help="With --each: show the N strongest effects."
 )
 @shared.decision_options
 @shared.model_options

@@ -122,11 +122,7 @@ def _finish(log: Sequence[tuple[Nodes, Nodes, Times, Nodes]], students: int, for
     topics = np.zeros((students + forums + courses, courses))
     topics[students : students + courses] = topics[students + forums :] = np.eye(courses)
     graph = TemporalGraph.from_arrays(
-        src[order],
-        dst[order],
-        seconds,
-        node_features=np.concatenate([kinds, topics], axis=1),
-        names=numbered(counts),
+        src[order], dst[order], seconds, node_features=np.concatenate([kinds, topics], axis=1), names=numbered(counts)
     )
     causes = (frozenset() if position < 0 else frozenset({int(row_of[position])}) for position in cause[order])
     return Campus(graph, tuple(causes))

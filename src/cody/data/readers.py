@@ -19,14 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cody.data.arrow import compute, pa, parquet, types
-from cody.data.choice import (
-    NO_HEADER,
-    EventColumns,
-    GivenColumns,
-    TableHead,
-    choose_columns,
-    rule_of_labels,
-)
+from cody.data.choice import NO_HEADER, EventColumns, GivenColumns, TableHead, choose_columns, rule_of_labels
 from cody.data.columns import (
     Integers,
     counted_from,

@@ -284,10 +284,7 @@ def verify_bundle(
 
 
 def verify_opened(
-    bundle: Bundle,
-    model: Callable[[TemporalGraph], Model],
-    graph: TemporalGraph | None = None,
-    **options: Any,
+    bundle: Bundle, model: Callable[[TemporalGraph], Model], graph: TemporalGraph | None = None, **options: Any
 ) -> ClaimReport:
     """The claims of a bundle and of its explanation.
 

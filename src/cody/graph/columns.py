@@ -145,11 +145,7 @@ def check_label_names(labels: IntArray | None, names: Sequence[str] | None) -> t
 
 
 def count_nodes(
-    src: IntArray,
-    dst: IntArray,
-    num_nodes: int | None,
-    node_features: NDArray[Any] | None,
-    names: NDArray[Any] | None,
+    src: IntArray, dst: IntArray, num_nodes: int | None, node_features: NDArray[Any] | None, names: NDArray[Any] | None
 ) -> int:
     largest = int(max(src.max(), dst.max()))
     given = {} if num_nodes is None else {"num_nodes": whole_number("num_nodes", num_nodes)}

@@ -232,13 +232,7 @@ def _widen_small(axes: Axes, limit: float) -> None:
 
 
 def _steps(
-    axes: Axes,
-    places: FloatArray,
-    count: int,
-    span: tuple[float, float],
-    marked: FloatArray,
-    look: Look,
-    width: float,
+    axes: Axes, places: FloatArray, count: int, span: tuple[float, float], marked: FloatArray, look: Look, width: float
 ) -> None:
     """A curve over a span that rises by 1/count at each place, with marks on it."""
     x = np.concatenate([span[:1], places, [max([span[1], *places])]])

@@ -234,12 +234,7 @@ class Interval(NamedTuple):
 
 
 def interval(
-    metric: Metric,
-    records: Records,
-    *,
-    rng: np.random.Generator,
-    level: float = 0.95,
-    samples: int = 1000,
+    metric: Metric, records: Records, *, rng: np.random.Generator, level: float = 0.95, samples: int = 1000
 ) -> Interval | None:
     """The percentile bootstrap interval of a metric, or None if the metric is undefined.
 

@@ -31,11 +31,7 @@ class KnownLines(NamedTuple):
 
 
 def read_back(
-    file: Appender,
-    settings: EvaluationHeader,
-    model: Model,
-    graph: TemporalGraph,
-    decision: Decision | ByLabel | None,
+    file: Appender, settings: EvaluationHeader, model: Model, graph: TemporalGraph, decision: Decision | ByLabel | None
 ) -> KnownLines:
     """What a file holds. Lines of another run are rejected.
 

@@ -20,15 +20,7 @@ from cody.errors import CallError, DataError, ModelError
 from cody.explaining.document import EvaluationPart, decision_part, document_of
 from cody.explaining.explanation import Explanation
 from cody.graph import TemporalGraph, whole_number
-from cody.models.contract import (
-    DECIMALS,
-    Change,
-    Model,
-    describe,
-    has_identity,
-    identity_of,
-    logit_of_only,
-)
+from cody.models.contract import DECIMALS, Change, Model, describe, has_identity, identity_of, logit_of_only
 from cody.models.decided import LINK_PREDICTED, DecidedModel, decide, decision_of
 from cody.models.deciding import ByLabel
 from cody.models.decision import Decision, InTop
