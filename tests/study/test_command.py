@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from cody import cli
-from cody.cli.show_evaluation import print_evaluation
+from cody.cli.evaluate import print_evaluation
 from cody.data import save_graph
 from cody.errors import CallError, CodyError
 from cody.study import metrics

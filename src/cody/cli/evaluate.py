@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+
+import click
 
 from cody import search
 from cody.cli import options as shared
@@ -12,6 +14,7 @@ from cody.cli.command import COUNT, LINES, bundled, command, given_by, option_fi
 from cody.cli.messages import print_json
 from cody.cli.progress import status
 from cody.cli.running import failures_of, finish, records_of, say_failures, way_to_evaluate
+from cody.cli.show import Prose, ShownPart, print_parts
 from cody.cli.units import UnitOptions, unit_options
 from cody.errors import CallError
 from cody.graph.neighbourhood import SIZE
@@ -23,8 +26,10 @@ from cody.study import run as evaluation
 from cody.study.decisions import KindWords, kind_in_words
 from cody.study.explainers import COMPARED, EXPLAINERS, NEAR, SEARCHES, Entry, Explainer, explainer, find
 from cody.study.instances import PAPER_MARGIN, PAPER_PERIOD, TEST_PERIOD
+from cody.utils.tables import TextTable
 
 ALL = "all"
+Summaries = Mapping[metrics.Group, metrics.MetricSummary]
 _links, _space = option_fields("Which links"), option_fields("The search space")
 _search, _output = option_fields("The search"), option_fields("Output")
 
@@ -158,21 +163,60 @@ def evaluate(
         words = {kind: kind_in_words(kind, settled, name_of_subject(model, named.graph)) for kind in sample.kinds}
         links = finish(steps, sample, words, kept=options.out, nothing="nothing was done yet")
     failures = failures_of(options.out, plan, links)
-    _print(metrics.summaries(records_of(options.out, plan, links), failures), words, as_json=as_json)
+    print_evaluation(metrics.summaries(records_of(options.out, plan, links), failures), words, as_json=as_json)
     say_failures(failures)
     if not as_json and options.edits != shared.parse_edits(None):
         print(f"--allow {options.allow}: do not compare this with explainers that only remove events.")
 
 
-def _print(
-    summaries: dict[metrics.Group, metrics.MetricSummary], words: Mapping[str, KindWords], *, as_json: bool
-) -> None:
+def print_evaluation(summaries: Summaries, words: Mapping[str, KindWords], *, as_json: bool = False) -> None:
+    """Print means for each explainer, one table for each kind of prediction; `words` say what each kind is called."""
     if as_json:
         print_json([group._asdict() | asdict(summary) for group, summary in summaries.items()])
-        return
-    from cody.cli.show_evaluation import print_evaluation
+    else:
+        print_parts(_parts(summaries, words))
 
-    print_evaluation(summaries, words)
+
+def _parts(
+    summaries: Mapping[metrics.Group, metrics.MetricSummary], words: Mapping[str, KindWords]
+) -> Iterable[ShownPart]:
+    kinds: dict[str, TextTable] = {}
+    ranked = any(row.rank is not None for row in summaries.values())
+    for group, row in summaries.items():
+        title = words[group.kind].counted(row.links)
+        if title not in kinds:
+            names = ["explainer", "#fid+", "#fid-", "#sparsity", "#AUFSC+", "#sets", "#seconds"]
+            names += ["#rank", "#after", "#RR lost"] if ranked else []
+            kinds[title] = TextTable(*names, title="\n" * bool(kinds) + click.style(title, bold=True), whole=[0])
+        shares = (row.fidelity_plus, row.fidelity_minus, row.sparsity, row.aufsc_plus)
+        mean = row.evaluations or 0.0
+        sets = f"{mean:,.{1 if mean < 1000 else 0}f}"
+        seconds = "–" if row.seconds is None else f"{row.seconds:.3f}"
+        kinds[title].add_row(
+            group.explainer, *(f"{share:.3f}" for share in shares), sets, seconds, *_ranks(row, ranked)
+        )
+    yield from kinds.values()
+    if kinds:
+        yield ""
+        subject = next(iter(words.values())).subject
+        yield Prose(
+            f"fid+: share of {subject}s whose decision changes without the events named; fid-: share whose decision "
+            "stays with these events alone; sparsity: mean share of the candidates that is named; AUFSC+: area under "
+            "fid+ over sparsity; sets: mean number of sets that were evaluated."
+        )
+    if ranked:
+        yield Prose(
+            "rank, after: median rank, and that without the events named; RR lost: mean of 1/rank less that of 1/rank "
+            "without them; negative where they keep the destination down."
+        )
+
+
+def _ranks(row: metrics.MetricSummary, ranked: bool) -> list[str]:
+    if not ranked:
+        return []
+    if row.rank is None or row.rank_after is None or row.reciprocal_rank_lost is None:
+        return ["–"] * 3
+    return [f"{row.rank:,.0f}", f"{row.rank_after:,.0f}", f"{row.reciprocal_rank_lost:.3f}"]
 
 
 def _check_scorer(policy: str, scorer: str, model: Model, allow_data_mismatch: bool) -> None:

@@ -12,17 +12,7 @@ import click
 
 from cody.cli import options as shared
 from cody.cli.actor import ActorOptions
-from cody.cli.command import (
-    BUNDLE,
-    COUNT,
-    LINES,
-    bundled,
-    command,
-    given_by,
-    option_fields,
-    section,
-    whole,
-)
+from cody.cli.command import BUNDLE, COUNT, LINES, bundled, command, given_by, option_fields, section, whole
 from cody.cli.messages import print_csv, print_json, say
 from cody.cli.progress import progress, status
 from cody.cli.units import UnitOptions, unit_options
@@ -376,14 +366,11 @@ def _explained(
     with progress("sets of events evaluated", sets) as move:
         watch = counting(lambda tried: move(completed=tried, total=sets if tried <= sets else max(tried, most)))
         why = question.about(query, watch, **beyond)
-    why = why if plan is None else with_plan(why, plan)
+    if plan is not None:
+        from cody.explaining.recourse import with_recourse
+
+        why = with_recourse(why, plan)
     return why if search.attribute is None else search.with_shares(why, question, begun)
-
-
-def with_plan(why: Explanation, plan: Plan) -> Explanation:
-    from cody.explaining.recourse import with_recourse
-
-    return with_recourse(why, plan)
 
 
 def _queries(graph: TemporalGraph, link: shared.LinkOptions, events: str | None) -> list[Query]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,9 +11,11 @@ from cody.cli.command import FILE, bundled, command, given_by, option_fields, se
 from cody.cli.messages import print_csv, print_json
 from cody.cli.predict import PredictOptions
 from cody.cli.progress import progress
+from cody.cli.show import Prose, ShownPart, print_parts
 from cody.errors import CallError
 from cody.graph import Query, TemporalGraph
 from cody.graph.units import Unit, day, find_unit, node, pair
+from cody.study import impact_words
 from cody.study.impact import VERIFIED, Impact, MovedLink
 from cody.study.impact import impact as impact_of
 from cody.utils import words
@@ -125,7 +127,18 @@ def _show(found: Impact, html: Path | None, *, as_csv: bool, as_json: bool) -> N
     elif as_csv:
         print_csv(MovedLink.__struct_fields__, (row | {"time": words.timestamp(row["time"])} for row in found.rows()))
     else:
-        from cody.cli.show import print_parts
-        from cody.cli.show_impact import impact_parts
+        print_parts(_parts(found))
 
-        print_parts(impact_parts(found))
+
+def _parts(found: Impact) -> Iterator[ShownPart]:
+    """The finding, the links that move furthest, how long it lasts and how far it spreads."""
+    yield Prose(impact_words.subject(found))
+    yield Prose(found.sentence, bold=True)
+    for table in impact_words.tables(found):
+        yield from ("", table)
+    rest = found.moved_links - impact_words.SHOWN
+    if rest > 0:
+        further = words.count(rest, f"further {impact_words.called(found)}")
+        yield from ("", Prose(f"{further} {'moves' if rest == 1 else 'move'}; --csv and --json list all."))
+    yield ""
+    yield from map(Prose, impact_words.notes(found))

@@ -54,7 +54,7 @@ class Work:
 
     @property
     def left(self) -> str:
-        """How long the rest will take if it goes on as it did so far; empty if nobody knows."""
+        """How long the rest will take at the present rate; empty if that is not known."""
         done, seconds = self.completed - self.first, monotonic() - self.begun
         if self.total is None or done <= 0 or self.completed >= self.total:
             return ""

@@ -47,7 +47,7 @@ def finish(
         steps: The run.
         sample: Which links are drawn.
         names: What predictions of each kind are called.
-        kept: The file that a later run goes on with.
+        kept: The file that a later run resumes.
         nothing: What to say if there is none.
     """
     with stoppable(kept, nothing):

@@ -11,6 +11,7 @@ import numpy as np
 from cody.cli.command import FILE, argument, command, option
 from cody.errors import CallError
 
+FORMATS = ["text", "markdown", "latex", "csv"]  # each is a function of `cody.paper.typeset`, such as `as_text`
 record_files = argument(
     "files", "Files of records that cody evaluate wrote; also .gz.", nargs=-1, required=True, type=FILE
 )
@@ -18,13 +19,7 @@ record_files = argument(
 
 @command("tables")
 @record_files
-@option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "markdown", "latex", "csv"]),
-    default="text",
-    help="Format of the tables.",
-)
+@option("--format", "form", type=click.Choice(FORMATS), default="text", help="Format of the tables.")
 @option("--benchmark", is_flag=True, help="Print the table of cody benchmark run: FILES are its folder or files.")
 @option("--paper", is_flag=True, help="Print the paper's own figures next to ours.")
 @option("--intervals", is_flag=True, help="Print bootstrap intervals of 95 %.")
@@ -41,13 +36,7 @@ def tables(files: Sequence[Path], form: str, benchmark: bool, paper: bool, inter
     failures = [failure for file in files for failure in read_failures(file)]
     rng = np.random.default_rng(0) if intervals else None
     made = tables(records, paper=paper, rng=rng, failures=failures)
-    writers = {
-        "text": typeset.as_text,
-        "markdown": typeset.as_markdown,
-        "latex": typeset.as_latex,
-        "csv": typeset.as_csv,
-    }
-    print(writers[form](made), end="")
+    print(getattr(typeset, f"as_{form}")(made), end="")
 
 
 def _of_benchmark(files: Sequence[Path], form: str, *, paper: bool, intervals: bool) -> None:

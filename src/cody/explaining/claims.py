@@ -25,7 +25,7 @@ from cody.explaining.verification import differ, is_a_verification, reference_lo
 from cody.explaining.wording import subject
 from cody.graph import Query, TemporalGraph, check_query
 from cody.graph.edits import ADDED, REMOVED, Add, Edit, Move
-from cody.models.contract import Change, Model, identity_of, logit_of_only, model_on
+from cody.models.contract import NOTHING, Change, Model, identity_of, logit_of_only, model_on
 from cody.models.decided import decide, standings_of
 from cody.models.decision import DecidedBy, Decision, InTop, Standing
 from cody.models.labels import event_of_query
@@ -37,7 +37,6 @@ from cody.utils.words import count, from_to, sanitize
 
 CONFIRMED, CONTRADICTED, NOT_CHECKED = "confirmed", "contradicted", "not checked"
 SETS = 20  # evaluated sets that are replayed by default
-NOTHING: Change = frozenset()
 
 Watch = Callable[[int, int], None]  # how many sets were replayed, of how many
 

@@ -69,7 +69,7 @@ class Neighbour(NamedTuple):
 
 
 class Surroundings(NamedTuple):
-    """What is shown around an answer: the nodes of the candidates, and events between them that are none."""
+    """What is shown around an answer: the nodes of the candidates, and events between them that are not candidates."""
 
     nodes: tuple[Neighbour, ...]
     events: tuple[Event, ...]
@@ -377,7 +377,7 @@ class Explanation:
 
     @property
     def is_settled(self) -> bool:
-        """Whether time alone leads to what a node could otherwise do something for."""
+        """Whether time alone leads to what is wanted, so that the node need not do anything."""
         return self.recourse is not None and self.recourse.is_met_by(self.original)
 
     @property

@@ -228,7 +228,7 @@ def _alone(why: Explanation) -> dict[int, float]:
 
 
 def _any_of(why: Explanation) -> str:
-    """That other single events would have done; empty if there are none, or one does not suffice."""
+    """That other single events suffice, too; empty if there are none, or if one event does not suffice."""
     if len(why.rows) != 1:
         return ""
     alone = _alone(why)

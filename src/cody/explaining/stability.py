@@ -11,14 +11,13 @@ from cody.explaining.explanation import ADDED, ALTERED, MOVED, REMOVED, Elsewher
 from cody.explaining.verification import reference_logit
 from cody.graph import Query, TemporalGraph
 from cody.graph.edits import Add, Alter, Edit, Move
-from cody.models.contract import DECIMALS, Change, Model, check_belongs, identity_of, model_on
+from cody.models.contract import DECIMALS, NOTHING, Change, Model, check_belongs, identity_of, model_on
 from cody.models.decided import decide
 from cody.utils.words import is_date
 
 if TYPE_CHECKING:
     from cody.explaining.explanation import Explanation
 
-NOTHING: Change = frozenset()
 UNRELATED = ("(unrelated)", "(unrelated, too)")  # names of two nodes that nobody knows
 MINUTE = 60.0  # seconds
 PART = 1e-3  # of the span of a log whose times are not dates

@@ -22,6 +22,7 @@ from cody.models.labels import LabelTask, label_task_of
 from cody.utils.signatures import readable_help
 
 Change = frozenset[int]  # changed rows: a real one did not happen, an imagined one did
+NOTHING: Change = frozenset()  # is changed
 
 SCORED_AGAIN = "by scoring this set once more, alone"
 HOPS = 2  # default of models without `hops`
@@ -647,27 +648,21 @@ def fingerprint(*arrays: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FunctionModel:
-    """A plain function as a model."""
+    """A plain function as a model; with `classes`, as a model of labels."""
 
     function: Callable[[TemporalGraph, Query, Sequence[Change]], Any]
     graph: TemporalGraph
     identity: str
     hops: int = HOPS
+    classes: tuple[str, ...] | None = None
+    about: str = "event"
+    threshold: float | None = None
 
     def logits(self, query: Query, changes: Sequence[Change]) -> FloatArray:
         return np.asarray(self.function(self.graph, query, changes), dtype=np.float64)
 
     def on(self, graph: TemporalGraph) -> Self:
         return replace(self, graph=graph)
-
-
-@dataclass(frozen=True, slots=True)
-class LabelFunction(FunctionModel):
-    """A plain function as a model of labels."""
-
-    classes: tuple[str, ...] = ()
-    about: str = "event"
-    threshold: float | None = None
 
 
 @readable_help
@@ -705,9 +700,8 @@ def as_model(
         raise CallError(f"the second argument is a graph, as returned by cody.load, not {graph!r:.60}")
     hops = whole_number("hops", hops)
     task = label_task_of(classes, about, threshold)
-    if task is None:
-        return FunctionModel(function, graph, str(identity), hops)
-    return LabelFunction(function, graph, str(identity), hops, task.classes, task.about, task.threshold)
+    labels = () if task is None else (task.classes, task.about, task.threshold)
+    return FunctionModel(function, graph, str(identity), hops, *labels)
 
 
 def check_changes(graph: TemporalGraph, changes: Iterable[Iterable[int]]) -> list[Change]:

@@ -14,6 +14,7 @@ import numpy as np
 from cody.errors import CallError, ModelError
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph, is_in, sorted_unique
 from cody.models.contract import (
+    NOTHING,
     AttentionLayer,
     Change,
     Margin,
@@ -50,7 +51,6 @@ from cody.models.margins import flips
 
 LINK_PREDICTED = Above()
 FULL_RANKINGS = 9  # along an answer
-NOTHING_CHANGED: Change = frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,7 +110,7 @@ class DecidedModel:
 
     def logits_of_links(self, queries: Sequence[Query]) -> FloatArray:
         """The margin of each query with nothing changed. [n]"""
-        return np.array([self.logits(query, [NOTHING_CHANGED])[0] for query in queries])
+        return np.array([self.logits(query, [NOTHING])[0] for query in queries])
 
     def sees_before(self, query: Query) -> int:
         """The first row that the query does not see."""
@@ -273,7 +273,7 @@ def _checked(decision: Decision) -> Decision:
 
 def _predicted(model: Model, query: Query, classes: Sequence[str]) -> str:
     """The class with the highest score, with nothing changed."""
-    scores = as_scores(query, [NOTHING_CHANGED], model.logits(query, [NOTHING_CHANGED]))[0]
+    scores = as_scores(query, [NOTHING], model.logits(query, [NOTHING]))[0]
     if len(scores) != len(classes):
         raise ModelError(f"the model has {len(classes)} classes, but returns {len(scores)} class scores")
     return classes[int(scores.argmax())]

@@ -13,12 +13,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from cody.graph import FloatArray, IntArray
-from cody.models.contract import DECIMALS, Change, Session, as_floats
+from cody.models.contract import DECIMALS, NOTHING, Change, Session, as_floats
 from cody.models.margins import flips
 from cody.search.oracle import Oracle
 from cody.search.result import Search, SearchResult, result
-
-NOTHING: Change = frozenset()
 
 
 class WorstOf:

@@ -14,7 +14,7 @@ import numpy as np
 
 from cody.errors import BudgetError
 from cody.graph import FloatArray, Query
-from cody.models.contract import DECIMALS, Change, Model, Session, as_floats, open_estimates
+from cody.models.contract import DECIMALS, NOTHING, Change, Model, Session, as_floats, open_estimates
 from cody.models.margins import flips
 from cody.search.diverse import diverse_counterfactuals
 from cody.search.options import SearchOptions
@@ -23,8 +23,6 @@ from cody.search.result import SearchResult, flipping_sets, lower_bound
 from cody.search.run import SearchRun, run_search
 from cody.search.space import SearchSpace
 from cody.utils.deadline import until
-
-NOTHING: Change = frozenset()
 
 
 def run(

@@ -22,7 +22,7 @@ from cody.explaining.stability import counterfactuals_of
 from cody.explaining.verification import reference_logit
 from cody.graph import TemporalGraph
 from cody.graph.units import Label, UnitKind
-from cody.models.contract import Change, Model, check_belongs, identity_of
+from cody.models.contract import NOTHING, Change, Model, check_belongs, identity_of
 from cody.models.decided import decide
 from cody.models.decision import Decision, InTop, RatherThan
 from cody.models.margins import flips
@@ -37,7 +37,6 @@ SCHEMA = "cody/causes/1"
 MOST = 10  # causes
 TRIED = 12  # possible causes that are evaluated at each step, those first that explain most
 SETS = 20  # known counterfactuals of a prediction that possible causes are taken from
-NOTHING: Change = frozenset()
 
 Watch = Callable[[int], None]  # how many sets were evaluated on all predictions
 

@@ -15,14 +15,13 @@ from cody.graph import Query, TemporalGraph
 from cody.graph.neighbourhood import SIZE
 from cody.models.checks import CheckResult, Report
 from cody.models.checks.trial import Failed, Skipped
-from cody.models.contract import Model, OffersOther, checked_logits, open_session
+from cody.models.contract import NOTHING, Model, OffersOther, checked_logits, open_session
 from cody.models.oracles import ORACLES
 from cody.search.policies import spatio_temporal
 from cody.study.explainers import Explainer, explainer
 from cody.study.own_function import OwnFunction, OwnSearch
 
 FEW = 5  # evaluations, or candidates
-NOTHING = frozenset[int]()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,14 +17,13 @@ import numpy as np
 
 from cody.errors import CallError
 from cody.graph import Query, TemporalGraph
-from cody.models.contract import Change, Model, as_scores, label_task, logits_of_links, subject_of
+from cody.models.contract import NOTHING, Model, as_scores, label_task, logits_of_links, subject_of
 from cody.models.decided import LINK_PREDICTED, decision_of
 from cody.models.deciding import ByLabel
 from cody.models.decision import Above, Between, Decision, InTop, Labelled, RatherThan
 from cody.study.record import KINDS, Record
 from cody.utils.words import count
 
-NOTHING: list[Change] = [frozenset()]
 ANY = Query(0, 0, 0.0, 0)
 
 
@@ -66,7 +65,7 @@ def margin_of(model: Model, graph: TemporalGraph, query: Query, decision: Decisi
         decision: As `decision_about` gives it.
     """
     rivals = [query._replace(dst=rival) for rival in decision.rivals(graph, query).tolist()]
-    scores = as_scores(query, NOTHING, model.logits(query, NOTHING))
+    scores = as_scores(query, [NOTHING], model.logits(query, [NOTHING]))
     if rivals:
         scores = np.append(scores, [logits_of_links(model, rivals)], axis=1)
     return float(decision.margin(scores)[0])

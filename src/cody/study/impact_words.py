@@ -101,6 +101,11 @@ def notes(found: Impact) -> list[str]:
     return [part for part in (reach(found), lasting(found), verification(found), *left_out(found)) if part]
 
 
+def tables(found: Impact, shown: int = SHOWN) -> list[TextTable]:
+    """The links that move furthest, how long it lasts and how far it spreads; none if nothing moves."""
+    return [moves_table(found, found.moves[:shown]), time_table(found), hops_table(found)] if found.moves else []
+
+
 def moves_table(found: Impact, links: Sequence[MovedLink]) -> TextTable:
     """Links with their scores before and after."""
     dated = bool(links) and is_date(links[0].time)
@@ -168,8 +173,5 @@ def subject(found: Impact) -> str:
 
 def text(found: Impact, shown: int = SHOWN) -> str:
     """All of it, as text."""
-    parts: list[str] = [subject(found), sentence(found)]
-    if found.moves:
-        tables = moves_table(found, found.moves[:shown]), time_table(found), hops_table(found)
-        parts += ["\n".join(table.lines()) for table in tables]
-    return "\n".join([*parts, *notes(found)])
+    lines = [line for table in tables(found, shown) for line in table.lines()]
+    return "\n".join([subject(found), sentence(found), *lines, *notes(found)])

@@ -16,11 +16,10 @@ import numpy as np
 from cody.explaining.stability import UNRELATED
 from cody.graph import IntArray, Query, TemporalGraph
 from cody.graph.edits import Add, Alter, Edit, Move
-from cody.models.contract import Change
+from cody.models.contract import NOTHING, Change
 from cody.utils.words import is_date
 
 DAY = 86_400.0
-NOTHING: Change = frozenset()
 
 
 class ModifiedPast(NamedTuple):

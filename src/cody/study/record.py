@@ -184,7 +184,7 @@ def record_of_0_2(old: RecordOf02) -> Record:
     return record
 
 
-# A prediction that could not be explained: it is recorded with its reason, and a run goes on with the next one.
+# A prediction that could not be explained: it is recorded with its reason, and the run continues.
 
 FAILURE = "cody/failure/2"
 NOT_OF_A_LINK = (CallError, DataError, BudgetError, MemoryError, OSError)  # errors that the next link would get too

@@ -26,7 +26,6 @@ from cody.models.folder import (
     write_arrays,
     write_model,
 )
-from cody.models.sizes import Shapes
 from cody.train.architectures import ARCHITECTURES, Network
 from cody.utils.files import is_as_written
 from cody.utils.words import sanitize
@@ -65,9 +64,9 @@ def as_arrays(tensors: dict[str, Tensor]) -> dict[str, np.ndarray[Any, np.dtype[
     return {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in tensors.items()}
 
 
-def read_tensors(path: Path, wanted: Shapes | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Named tensors, and the notes that `write_tensors` wrote with them. Other shapes are rejected before reading."""
-    arrays, notes = read_arrays(path, wanted)
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Named tensors, and the notes that `write_tensors` wrote with them."""
+    arrays, notes = read_arrays(path)
     return {name: torch.from_numpy(array) for name, array in arrays.items()}, notes
 
 

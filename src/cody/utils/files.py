@@ -206,7 +206,7 @@ def scratch_folder(prefix: str) -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-# What is kept on this machine so that the next answer comes sooner. All of it can be made or downloaded again.
+# The cache of this machine. All of it can be made or downloaded again.
 
 MADE = {  # what can be cleared: it is made again when it is needed
     "versions": "memories of TGNs, one table for each model and data set",

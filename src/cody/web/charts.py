@@ -66,9 +66,9 @@ def ends(facts: Facts) -> Markup:
     )
 
 
-def _height(facts: Facts, margin: float, of: float = LANDSCAPE) -> float:
+def _height(facts: Facts, margin: float) -> float:
     """Where a margin lies on a vertical axis from one end of the gauge to the other, in pixels from the top."""
-    return ABOVE + (of - 2 * ABOVE) * (1 - facts.gauge.place(margin))
+    return ABOVE + (LANDSCAPE - 2 * ABOVE) * (1 - facts.gauge.place(margin))
 
 
 def _marks(gauge: Gauge) -> Iterator[Markup]:
