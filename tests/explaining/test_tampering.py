@@ -13,7 +13,7 @@ from cody.explaining.claims import CONTRADICTED, verify_explanation
 from cody.explaining.document import ExplanationDocument
 from cody.graph.units import pair
 from cody.models import ToyModel
-from cody.search.proposals import additions, moves, removals
+from cody.search.proposals import additions, alterations, moves, removals
 from cody.utils.forms import as_plain
 from random_events import random_graph
 
@@ -67,13 +67,14 @@ OPTIONS = {
     "rather": {"decision": cody.rather_than("3")},
     "ranking": {"decision": cody.in_top(3)},
     "additions": {"edits": (removals, additions, moves)},
+    "alterations": {"edits": (removals, alterations)},
     "conversations": {"by": pair},
 }
 
 
 @pytest.fixture(scope="module")
 def asked():
-    graph = random_graph(np.random.default_rng(3), nodes=12, events=60)
+    graph = random_graph(np.random.default_rng(3), nodes=12, events=60, edge_features=2)
     return graph, ToyModel(graph, weights=np.random.default_rng(5).normal(size=60))
 
 

@@ -19,13 +19,15 @@ from cody.explaining.explanation import Explanation
 from cody.models import ToyModel
 from cody.models.margins import flips
 from cody.paper.tables import tables
-from cody.search import greedy, intrusion, scout, top_share
+from cody.search import greedy, intrusion, proposals, scout, top_share
 from cody.search.intrusion import _with_gaps
 from cody.search.options import SearchOptions
 from cody.search.policies import event_impact, spatio_temporal
 from cody.search.proposals import (
+    VALUES,
     AnyTime,
     additions,
+    alterations,
     moves,
     plausible_pairs,
     plausible_times,
@@ -148,6 +150,36 @@ def test_times_are_found_where_everything_near_happened_at_the_moment_of_the_que
 
 
 # What is answered
+
+
+def test_altered_events_have_features_of_other_recent_events_the_smallest_change_first(monkeypatch):
+    monkeypatch.setattr(proposals, "HORIZON", 20)
+    ratings = np.concatenate([np.full(20, 99.0), np.arange(20) % 7 - 3.0])
+    graph = line(40, features=ratings[:, None])
+    query = graph.query(39)._replace(dst=9)  # a node without events
+    proposed = alterations(graph, query, np.array([]), 64)
+    assert {edit.row for edit in proposed} == set(range(31, 39))
+    shifts = [abs(edit.features[0] - ratings[edit.row]) for edit in proposed]
+    assert shifts == sorted(shifts)
+    for row in range(31, 39):
+        values = {edit.features[0] for edit in proposed if edit.row == row}
+        assert len(values) == VALUES
+        assert values < set(ratings[19:39]) - {ratings[row]}
+        assert 99.0 in values  # the furthest one; the event before the last twenty has it
+    assert {edit.row for edit in alterations(graph, query, np.array([]), 3)} == {36, 37, 38}
+
+
+def test_an_event_with_other_features_may_be_the_answer():
+    graph = line(features=(np.arange(20) % 2)[:, None] / 2, feature_names=("rating",))
+    model = ToyModel(graph, weights=np.zeros(20), half_life=1e9, bias=-0.4)
+    why = explain(model, graph, graph.query(19), edits=(alterations,))
+    (step,) = why.steps
+    assert (step.event.edit, step.event.carries) == ("altered", "rating 0 → 0.5")
+    assert "With 1 event altered the score rises" in why.sentence
+    protected = explain(model, graph, graph.query(19), edits=(alterations,), protect=Protected(events=range(9, 20)))
+    assert {event.replaces for event in protected.candidates} <= set(range(9))
+    alike = line(features=np.ones((20, 1)))
+    assert explain(ToyModel(alike), alike, alike.query(19), edits=(alterations,)).candidates == ()
 
 
 def test_an_addition_answers_where_no_removal_can():
@@ -621,10 +653,11 @@ def command(*words, code=0):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--allow", "fly"), "--allow 'fly': there is no kind of edit 'fly'; there are remove, add, move"),
+        (("--allow", "fly"), "--allow 'fly': there is no kind of edit 'fly'; there are remove, add, move, alter"),
         (("--allow", ","), "--allow ',': no kind of edit is named"),
         (("--allow", "add", "--why-not"), "--why-not is short for --allow remove,add,move"),
         (("--allow", "add", "--explainer", "pbone"), "supports removals only"),
+        (("--allow", "alter"), "events of this graph have no features"),
     ],
 )
 def test_kinds_of_edits_that_make_no_sense_are_refused(words, says):

@@ -16,7 +16,7 @@ from cody.models.contract import as_model
 from cody.models.toy import ToyModel
 from cody.study import cases, compare_models, read_surveys, survey_of
 from cody.study.cases import DESTINATION, FURTHER, RELATIONS, REVERSE, SAME, SOURCE, ExplainedLink, columns, relations
-from cody.study.explainers import EDITS, explainer
+from cody.study.explainers import WHY_NOT, explainer, find_edits
 from cody.study.record_file import read_runs
 from cody.study.run import EvaluationPlan, Link, evaluate
 from cody.study.shares import Share, contrast, mean
@@ -161,7 +161,7 @@ def imagining():
     """A model for which one event more near a link is enough, and its explanations, which may add and move events."""
     graph = random_graph(np.random.default_rng(1), nodes=10, events=60, ties=False)
     model = ToyModel(graph, weights=np.zeros(60), bias=-0.5, half_life=1e9)
-    plan = EvaluationPlan("some", "mine", (explainer("scout", edits=tuple(EDITS.values()), size=20),))
+    plan = EvaluationPlan("some", "mine", (explainer("scout", edits=find_edits(WHY_NOT), size=20),))
     links = [Link(row, "incorrect") for row in range(56, 60)]
     return graph, cases(list(evaluate(model, graph, links, plan)), graph)
 

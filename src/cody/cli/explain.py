@@ -47,7 +47,9 @@ class SearchChoice:
     """What may change, and how the smallest such change is searched for."""
 
     allow: str | None = given_by(shared.allow_option)
-    why_not: bool = _space(is_flag=True, help=f"Why is the link not predicted? Short for --allow {shared.WHY_NOT}.")
+    why_not: bool = _space(
+        is_flag=True, help=f"Why is the link not predicted? Short for --allow {shared.ALLOWED_BY_WHY_NOT}."
+    )
     protect: Sequence[str] = given_by(shared.protect_option)
     candidates: int | None = given_by(shared.candidates_option)
     hops: int | None = given_by(shared.hops_option)
@@ -89,7 +91,7 @@ class SearchChoice:
     def chosen(self, source: shared.ModelSource) -> Explainer:
         """The explainer with its options. Those that belong to another are refused."""
         if self.why_not and self.allow is not None:
-            raise CallError(f"--why-not is short for --allow {shared.WHY_NOT}: give one of the two")
+            raise CallError(f"--why-not is short for --allow {shared.ALLOWED_BY_WHY_NOT}: give one of the two")
         given = {name: value for name in OWN if (value := getattr(self, name)) is not None}
         others = {name for name in ("policy", "scorer") if getattr(self, name) is not None}
         check_options(self.explainer, [*given, *others], lambda name: f"--{name.replace('_', '-')}")
@@ -105,7 +107,7 @@ class SearchChoice:
             hops=self.hops,
             near=NEAR[self.near or "ends"],
             evaluations=self.evaluations,
-            edits=shared.parse_edits(shared.WHY_NOT if self.why_not else self.allow),
+            edits=shared.parse_edits(shared.ALLOWED_BY_WHY_NOT if self.why_not else self.allow),
             **given,
         )
 
@@ -277,7 +279,7 @@ def explain(
 ) -> None:
     """Find the smallest change to the history that flips a prediction.
 
-    By default, past events are removed; --allow and --why-not also add or move events.
+    By default, past events are removed; --allow and --why-not also add, move or alter events.
     """
     result.check(events, source.model)
     decision = decide.decision()

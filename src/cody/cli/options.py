@@ -32,6 +32,7 @@ from cody.study.explainers import (
     NEAR,
     POLICIES,
     SEARCHES,
+    WHY_NOT,
     check_learned,
     find,
     find_edits,
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 DEFAULT_DATA, DEFAULT_MODEL = "collegemsg", "tgn-collegemsg"
 LARGEST_SEED = 2**63 - 1  # that a record can hold
 SEARCH_NAMES, FACTUAL_NAMES = ", ".join(SEARCHES), ", ".join(entry.name for entry in FACTUAL)
-REMOVE, WHY_NOT = "remove", ",".join(EDITS)
+REMOVE, ALLOWED_BY_WHY_NOT = "remove", ",".join(WHY_NOT)
 SIMULTANEOUS = "simultaneous"
 AMONG = (
     "With --top: the rivals, names with a comma in quotes, or a data set of TGB (tgbl-wiki) for its negatives. "

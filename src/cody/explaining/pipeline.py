@@ -134,9 +134,9 @@ def explain(
         near: Chooses the candidates: by default the latest events of each end of the link, and around them;
             `cody.graph.neighbourhood.events_on_paths` for those of the paper.
         protect: Events that may not be changed: `cody.Protected(events=[3], nodes=["a"])`.
-        edits: Functions that propose changes: `removals`, `additions` and `moves` of `cody.search.proposals`, or your
-            own. Of equally small answers, one by the first function is preferred. Events that `graph.imagine` added
-            are always candidates.
+        edits: Functions that propose changes: `removals`, `additions`, `moves` and `alterations` of
+            `cody.search.proposals`, or your own. Of equally small answers, one by the first function is preferred.
+            Events that `graph.imagine` added are always candidates.
         by: What changes together: `pair`, `node`, `day`, `hour` or `session()` of `cody.graph.units`, or a function
             `(graph, rows) → labels`; events with the same label are a unit. By default, single events.
         dependants: What goes along with removed events: `reply()` or `forward()` of `cody.graph.dependants`, or a

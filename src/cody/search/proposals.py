@@ -2,8 +2,8 @@
 
 A proposer is given the past events near a link, and returns the edits that are worth evaluating, the least intrusive
 first. `removals` are the paper's. `additions` and `moves` propose events that could have happened: between nodes near
-the link, in roles that they had before, at times at which events happened there. To allow a fixed list of events only,
-write a function:
+the link, in roles that they had before, at times at which events happened there. `alterations` propose other features
+for past events. To allow a fixed list of events only, write a function:
 
     def mine(graph, query, rows, room):
         return [Add("1395", "1772", "2004-07-28 03:54")]
@@ -24,7 +24,7 @@ import numpy as np
 
 from cody.errors import CallError
 from cody.graph import IntArray, Query, TemporalGraph, sorted_unique
-from cody.graph.edits import Add, Edit, Move
+from cody.graph.edits import Add, Alter, Edit, Move
 from cody.utils.words import is_date
 
 
@@ -46,6 +46,8 @@ SOONER, LONGER = (
 PARTNERS = 4  # of each end, the most recent ones
 PAIRS = 10  # of nodes that events are proposed between
 MOVED = 8  # events that are proposed to be moved
+ALTERED = 8  # events of each end that are proposed to have other features
+VALUES = 4  # other features of each
 RECENT = 64  # events of a node that are looked at for its partners
 HORIZON = 2_000  # events before the link; nothing older is proposed, unless events near the link are older
 MINUTE = 60.0  # seconds
@@ -117,6 +119,46 @@ def moves(graph: TemporalGraph, query: Query, rows: IntArray, room: int) -> list
         if time != graph.time[row]
     ]
     return [AnyTime(Move(row, time)) for _, row, time in sorted(shifts)[:room]]
+
+
+def alterations(graph: TemporalGraph, query: Query, rows: IntArray, room: int) -> list[Proposal]:
+    """The latest events of the two ends, with features that other events had: the smallest change first.
+
+    Features are taken as a whole, from the latest events before the link: of those that differ from an event's own,
+    the nearest, the furthest, and some between.
+
+    Args:
+        graph: The log; its events must have features.
+        query: The link.
+        rows: Not used.
+        room: Number of edits at most.
+
+    >>> graph = TemporalGraph.from_arrays([0, 1, 0], [1, 0, 1], [1.0, 2.0, 3.0], features=[[-1.0], [5.0], [9.0]])
+    >>> alterations(graph, graph.query(2), np.array([0, 1]), 9)
+    [Alter(row=1, features=(-1.0,)), Alter(row=0, features=(5.0,))]
+    """
+    if graph.features is None:
+        raise CallError("events of this graph have no features that could be altered")
+    ends = [graph.history(end, query.before)[-ALTERED:] for end in (query.src, query.dst)]
+    own = sorted_unique(np.concatenate(ends))[::-1][:room]
+    if not len(own):
+        return []
+    recent = np.unique(graph.features[max(0, query.before - HORIZON) : query.before], axis=0)  # [V, F]
+    scale = np.where(np.ptp(recent, axis=0) > 0, np.std(recent, axis=0), 1.0)
+    changes: list[tuple[float, int, tuple[float, ...]]] = []
+    for place, row in enumerate(own.tolist()):
+        distance = np.linalg.norm((recent - graph.features[row]) / scale, axis=1)
+        others = np.argsort(distance, kind="stable")[np.count_nonzero(distance == 0) :]
+        for other in _spread(others, min(VALUES, room // len(own))):
+            changes.append((float(distance[other]), place, tuple(recent[other].tolist())))
+    return [Alter(int(own[place]), features) for _, place, features in sorted(changes)]
+
+
+def _spread(values: IntArray, number: int) -> IntArray:
+    """So many of some values, evenly spread, the first and the last among them; all, if there are fewer."""
+    if len(values) <= number:
+        return values
+    return values[np.linspace(0, len(values) - 1, number).round().astype(np.int64)]
 
 
 def plausible_times(graph: TemporalGraph, query: Query, rows: IntArray) -> list[float]:

@@ -28,7 +28,7 @@ from cody.models.decision import Decision
 from cody.search import Search, attributions, policies
 from cody.search.options import name_and_options, options_of
 from cody.search.policies import Policy
-from cody.search.proposals import Proposer, additions, check_proposers, moves, removals
+from cody.search.proposals import Proposer, additions, alterations, check_proposers, moves, removals
 from cody.study.own_function import OwnSearch, is_own, own_search
 from cody.utils.signatures import readable_help
 
@@ -195,7 +195,8 @@ EXPLAINERS: dict[str, Entry] = {
     entry.name: entry for entry in (*FACTUAL, *RANKINGS, *PREFIXES, *SEARCHING)
 }  # in the order of tables
 TRAINED = ("pgexplainer", "tempme")  # what `cody train-explainer` can train; the first by default
-EDITS: dict[str, Proposer] = {"remove": removals, "add": additions, "move": moves}  # what could change
+EDITS: dict[str, Proposer] = {"remove": removals, "add": additions, "move": moves, "alter": alterations}
+WHY_NOT = ("remove", "add", "move")  # what could change where the question is why a link is not predicted
 # Which events are candidates: the default, and the two readings of "near a link" that the paper has.
 NEAR: dict[str, Near] = {"ends": ends_first, "events": events_on_paths, "nodes": events_among_nodes}
 

@@ -158,7 +158,7 @@ class Survey(Form, frozen=True, tag_field="schema", tag=SCHEMA):
     data: str
     model: str
     explainer: str
-    allowed: tuple[str, ...]  # "removals", "additions", "moves": what could change
+    allowed: tuple[str, ...]  # "removals", "additions", "moves", "alterations": what could change
     parts: tuple[Part, ...]
     protected: str = ""  # what was not allowed to be removed, in words
     decision: DecisionPart | UnsetType | None = UNSET  # what flips, as in documents; null: the predicted label

@@ -35,7 +35,7 @@ from cody.search import SearchResult
 from cody.search.near_units import NearUnits
 from cody.search.oracle import Oracle, counting
 from cody.search.result import FOUND, result
-from cody.study.explainers import EDITS, explainer, find, find_edits
+from cody.study.explainers import WHY_NOT, explainer, find, find_edits
 from cody.utils.deadline import until
 from cody.utils.words import moment_and_zone
 from cody.web.sessions import Answer, StateSession, Wanted, check_decision, open_states
@@ -404,7 +404,7 @@ class Live:
         chosen = explainer(
             choice.explainer,
             scorer=(self.model_name or None) if find(choice.explainer).needs_scorer else None,
-            edits=find_edits(EDITS if choice.why_not else ["remove"]),
+            edits=find_edits(WHY_NOT if choice.why_not else ["remove"]),
             protect=self.protect,
             by=self.by,
             dependants=self.dependants,
