@@ -75,6 +75,47 @@ def test_without_the_edges_of_the_mask_the_model_decides_differently(level, outp
     assert explanation.why.is_counterfactual
 
 
+SENTENCES = [
+    ("node", 1, "binary_classification", {"index": 7}, "the score rises", "the model expects class 0 for 7"),
+    ("node", 3, "multiclass_classification", {"index": 7}, "the lead of class 1", "the model expects class 1 for 7"),
+    ("graph", 3, "multiclass_classification", {}, "the lead of class 1", "expects class 1 for the graph"),
+]
+
+
+@pytest.mark.parametrize(("level", "outputs", "mode", "asked", "changes", "question"), SENTENCES)
+def test_it_speaks_of_classes_and_edges(level, outputs, mode, asked, changes, question):
+    x, edge_index = inputs()
+    why = explainer(level, outputs, mode)(x, edge_index, **asked).why
+    assert changes in why.sentence
+    assert "past edges" in why.sentence
+    assert question in str(why)
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 3])
+def test_probabilities_that_round_to_0_and_1_are_scores_like_others(outputs):
+    x, edge_index = inputs()
+    mode = "binary_classification" if outputs == 1 else "multiclass_classification"
+
+    class Probable(Network):
+        def forward(self, *given):
+            logits = 1e4 * super().forward(*given)
+            return logits.sigmoid() if outputs == 1 else logits.softmax(dim=-1)
+
+    config = {"mode": mode, "task_level": "node", "return_type": "probs"}
+    plain, model = Network("node", outputs), Probable("node", outputs)
+    if outputs == 1:
+        halve(plain, 7, x, edge_index)
+        model.line = plain.line
+    ours = Explainer(model, CounterfactualAlgorithm(), "model", config, edge_mask_type="object")
+    explanation = ours(x, edge_index, index=7)
+    kept = explanation.edge_mask == 0
+    assert 0 < (~kept).sum() < 20
+    with torch.no_grad():
+        before, after = (ours.model(x, edge_index[:, some])[7] for some in (kept | True, kept))
+    assert before.max() in (0, 1)
+    assert (before > 0.5).tolist() != (after > 0.5).tolist()
+
+
 def test_by_the_librarys_own_metrics_the_answer_is_necessary():
     x, edge_index = inputs()
     ours = explainer("node", 3, "multiclass_classification")
@@ -98,6 +139,8 @@ def test_what_its_form_does_not_allow_is_an_error():
     x, edge_index = inputs()
     with pytest.raises(CallError, match="which node"):
         explainer("node", 1)(x, edge_index)
+    with pytest.raises(CallError, match="no edges"):
+        explainer("node", 1)(x, edge_index[:, :0], index=7)
     with pytest.raises(CallError, match="one prediction"):
         explainer("node", 1)(x, edge_index, index=torch.tensor([1, 2]))
     regression = {"mode": "regression", "task_level": "node", "return_type": "raw"}

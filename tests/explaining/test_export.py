@@ -61,6 +61,17 @@ def test_networkx_graphs_can_be_written_for_gephi_and_read_back(why, with_added,
         assert len(networkx.read_gexf(tmp_path / f"{number}.gexf").edges) == len(graph.edges)
 
 
+def test_characters_that_xml_forbids_are_written_by_their_numbers(tmp_path):
+    networkx = pytest.importorskip("networkx", reason="the extra networkx is not installed")
+    graph = TemporalGraph.from_arrays([0, 1, 0], [1, 0, 1], [1.0, 2.0, 3.0], names=["a\x00b\ufffe", "tab\t🦊"])
+    around = cody.explain(ToyModel(graph), graph, graph.query(2)).to_networkx()
+    assert set(around.nodes) == {"a\\x00b\\xfffe", "tab\t🦊"}
+    networkx.write_graphml(around, tmp_path / "why.graphml")
+    networkx.write_gexf(around, tmp_path / "why.gexf")
+    assert set(networkx.read_graphml(tmp_path / "why.graphml").nodes) == set(around.nodes)
+    assert set(networkx.read_gexf(tmp_path / "why.gexf").nodes) == set(around.nodes)
+
+
 def test_imagined_edges_are_in_the_graph_and_said_to_be_added(with_added):
     pytest.importorskip("networkx", reason="the extra networkx is not installed")
     added, *_ = with_added.imagined
@@ -96,6 +107,15 @@ def test_pyg_masks_on_the_users_own_temporal_data(why, with_added):
         why.to_pyg(small)
     with pytest.raises(CallError, match="no place in these data"):
         with_added.to_pyg(small)
+
+
+def test_other_data_than_the_users_temporal_data_are_refused(why):
+    pytest.importorskip("torch_geometric", reason="the extra pyg is not installed")
+    from torch_geometric.data import Data
+
+    for data in ("events.csv", Data(), why):
+        with pytest.raises(CallError, match=f"TemporalData with src, dst and t, not {type(data).__name__}"):
+            why.to_pyg(data)
 
 
 def test_a_frame_is_a_polars_frame_in_one_call(why):

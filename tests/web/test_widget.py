@@ -7,9 +7,12 @@ import pytest
 
 import cody
 from cody import TemporalGraph
+from cody.errors import CallError
 from cody.models import ToyModel
 
 pytest.importorskip("anywidget", reason="the extra notebook is not installed")
+
+from traitlets import TraitError
 
 from cody.web.widget import ExplanationWidget
 
@@ -34,8 +37,28 @@ def test_it_begins_with_the_answer_and_says_what_the_model_decides_for_every_oth
         words = ["link" if margin > 0 else "no link" for margin in (before, after)]
         assert widget.answer.startswith(f"{words[0]} (")
         assert f"→ {words[1]} (" in widget.answer
-    widget.removed = [*widget.removed, 10**6]  # not one of its events
-    assert f"→ {words[1]} (" in widget.answer
+        assert widget.answer.endswith(f" without {len(rows)} of them")
+
+
+@pytest.mark.parametrize("row", [-1, 40, 10**6])
+def test_only_its_own_events_can_be_removed_and_each_counts_once(why, row):
+    widget = ExplanationWidget(why, MODEL, GRAPH)
+    with pytest.raises(TraitError, match=f"event {row} is not one of the {len(why.candidates)} events"):
+        widget.removed = [row]
+    assert widget.removed == list(why.rows)
+    first = why.candidates[0].row
+    widget.removed = [first, first]
+    assert widget.removed == [first]
+    assert widget.answer.endswith(" without 1 of them")
+
+
+def test_another_model_and_other_data_are_refused(why):
+    other = ToyModel(GRAPH, bias=0.3)
+    for given in ((why, other, GRAPH), (why, MODEL, GRAPH.select(np.arange(50)))):
+        with pytest.raises(CallError, match="another model or other data"):
+            ExplanationWidget(*given)
+    with pytest.raises(CallError, match=r"an explanation, as cody\.explain returns it, not 'why'"):
+        ExplanationWidget("why", MODEL, GRAPH)
 
 
 def test_other_decisions_are_asked_as_well():

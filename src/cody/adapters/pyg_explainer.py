@@ -27,6 +27,7 @@ with needed_by("cody.adapters.pyg_explainer", "pyg"):
     from torch_geometric.explain import ExplainerAlgorithm
     from torch_geometric.explain import Explanation as PygExplanation
 
+from cody.adapters.probabilities import to_logits
 from cody.errors import CallError, ProbabilityWarning
 from cody.explaining.pipeline import explain
 from cody.graph import IntArray, Query, TemporalGraph
@@ -78,21 +79,20 @@ class CounterfactualAlgorithm(ExplainerAlgorithm):  # type: ignore[misc]
         if not isinstance(edge_index, Tensor):
             raise CallError("graphs with several types of nodes are not supported")
         place = _single(index)
-        src, dst = self._ends(place, kwargs)
-        sources, targets = edge_index.cpu().numpy()
-        order = np.arange(len(sources))
-        graph = TemporalGraph.from_arrays(sources, targets, order, num_nodes=len(x), event_name="edge")
+        src, dst = self._ends(place, len(x), kwargs)
+        graph, inputs = _log(edge_index, len(x)), Data(x=x, edge_index=edge_index, **kwargs)
         query = Query(src, dst, float(graph.num_events), graph.num_events)
-        inputs, target = Data(x=x, edge_index=edge_index, **kwargs), target.reshape(-1)[0 if place is None else place]
 
         @torch.no_grad()
-        def margins(_: TemporalGraph, __: Query, changes: Sequence[Change]) -> list[float]:
+        def scores(_: TemporalGraph, __: Query, changes: Sequence[Change]) -> list[Any]:
             kept = [_without(inputs, change) for change in changes]
             outputs = [model(part.x, part.edge_index, **{name: part[name] for name in kwargs}) for part in kept]
-            return [self._margin(output[place or 0].reshape(-1), int(target)) for output in outputs]
+            return [self._scores(output[place or 0].reshape(-1)) for output in outputs]
 
+        classes = self._classes(scores(graph, query, [frozenset()])[0])
         weights = fingerprint(*(value.detach().cpu() for value in model.state_dict().values()))
-        wrapped = as_model(margins, graph, identity=weights, hops=max(self._num_hops(model), 1))
+        about = {"classes": classes, "about": "event" if self.model_config.task_level.value == "edge" else "node"}
+        wrapped = as_model(scores, graph, identity=weights, hops=max(self._num_hops(model), 1), **about)
         near = {"near": _latest} if self.model_config.task_level.value == "graph" else {}
         with warnings.catch_warnings():  # the settings say whether the outputs are probabilities
             warnings.simplefilter("ignore", ProbabilityWarning)
@@ -101,11 +101,11 @@ class CounterfactualAlgorithm(ExplainerAlgorithm):  # type: ignore[misc]
         mask[sorted(why.change if why.is_counterfactual else ())] = 1
         return PygExplanation(edge_mask=mask, why=why)
 
-    def _ends(self, place: int | None, kwargs: dict[str, Any]) -> tuple[int, int]:
-        """The nodes that candidates lie near; of a graph, all do."""
+    def _ends(self, place: int | None, nodes: int, kwargs: dict[str, Any]) -> tuple[int, int]:
+        """The nodes that candidates lie near; of a graph, all do, and a further node stands for it."""
         level = self.model_config.task_level.value
         if level == "graph":
-            return 0, 0
+            return nodes, nodes
         if place is None:
             raise CallError(f"index must say which {level} to explain, for example index=0")
         if level == "node":
@@ -115,15 +115,22 @@ class CounterfactualAlgorithm(ExplainerAlgorithm):  # type: ignore[misc]
         src, dst = kwargs["edge_label_index"][:, place].tolist()
         return src, dst
 
-    def _margin(self, output: Tensor, target: int) -> float:
-        """A number above 0 where one class is predicted: class 1 of two in one output, else the target."""
-        scores = output.double()
-        if self.model_config.return_type.value == "probs":
-            scores = torch.logit(scores) if len(scores) == 1 else scores.log()
-        if self.model_config.mode.value == "binary_classification":
-            return float(scores)
-        others = torch.cat([scores[:target], scores[target + 1 :]])
-        return float(scores[target] - others.max())
+    def _scores(self, output: Tensor) -> Any:
+        """A logit, above 0 where class 1 of two is predicted; of one output for each class, their scores."""
+        scores = output.double().cpu()
+        if self.model_config.return_type.value == "probs" and len(scores) == 1:
+            scores = torch.from_numpy(to_logits(output.cpu().numpy()))
+        elif self.model_config.return_type.value == "probs":
+            scores = scores.clamp_min(torch.finfo(output.dtype).tiny).log()  # a softmax rounds small ones to 0
+        if len(scores) == 2:
+            scores = scores[1:] - scores[:1]
+        return float(scores) if len(scores) == 1 else scores.tolist()
+
+    def _classes(self, scores: Any) -> list[str] | None:
+        """What the classes are called; None where the two are an edge and none."""
+        if self.model_config.task_level.value == "edge" and self.model_config.mode.value == "binary_classification":
+            return None
+        return [f"class {number}" for number in range(len(scores) if isinstance(scores, list) else 2)]
 
 
 def _single(index: Any) -> int | None:
@@ -132,6 +139,15 @@ def _single(index: Any) -> int | None:
     if isinstance(index, Tensor) and index.dtype != torch.bool and index.numel() == 1:
         return int(index)
     raise CallError("one prediction is explained at a time: give a single index")
+
+
+def _log(edge_index: Tensor, nodes: int) -> TemporalGraph:
+    """The edges as events, one after the other, and a node more: the graph as a whole."""
+    if not edge_index.size(1):
+        raise CallError("there are no edges that could be left out")
+    sources, targets = edge_index.cpu().numpy()
+    names = [*map(str, range(nodes)), "the graph"]
+    return TemporalGraph.from_arrays(sources, targets, np.arange(len(sources)), names=names, event_name="edge")
 
 
 def _without(inputs: Data, change: Change) -> Data:

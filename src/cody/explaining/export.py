@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cody.explaining.explanation import Event, Explanation
 
 ESCAPE = re.compile(r"(\\\\)u|\\.")  # of JSON; the first is a backslash, then the letter
+NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # not even escaped
 ANSWER, CANDIDATE, CONTEXT, QUERY = "answer", "candidate", "context", "query"  # what an edge is to the explanation
 
 
@@ -89,7 +90,7 @@ def to_networkx(why: Explanation) -> networkx.MultiDiGraph:
 
     graph = networkx.MultiDiGraph(sentence=why.sentence, verdict=why.verdict, model=why.model, data=why.data)
     for name, hops in () if why.surroundings is None else why.surroundings.nodes:
-        graph.add_node(name, hops=hops)
+        graph.add_node(_writable(name), hops=hops)
     candidates, alone = {event.row for event in why.candidates}, effects(why)
     for row, event in sorted(known_events(why).items()):
         role = _role(why, row, candidates)
@@ -101,9 +102,14 @@ def to_networkx(why: Explanation) -> networkx.MultiDiGraph:
         given = {name: value for name, value in known.items() if value is not None}  # GraphML has no null
         if role != CONTEXT:
             given["edit"] = event.edit
-        graph.add_edge(event.src, event.dst, key=row, role=role, time=event.time, **given)
-    graph.add_edge(why.src, why.dst, key=-1, role=QUERY, time=why.query.time, margin=why.original)
+        graph.add_edge(*map(_writable, event[1:3]), key=row, role=role, time=event.time, **given)
+    graph.add_edge(*map(_writable, (why.src, why.dst)), key=-1, role=QUERY, time=why.query.time, margin=why.original)
     return graph
+
+
+def _writable(name: str) -> str:
+    """A name as GraphML and GEXF can have it: other characters by their numbers."""
+    return NOT_IN_XML.sub(lambda found: f"\\x{ord(found[0]):02x}", name)
 
 
 def to_cypher(why: Explanation) -> str:
@@ -164,7 +170,9 @@ def to_pyg(why: Explanation, data: Any = None) -> PygExplanation:
         }
     else:
         if why.imagined:
-            raise CallError("the answer adds or moves events, which have no place in these data; use why.to_pyg()")
+            raise CallError("the answer adds or changes events, which have no place in these data; use why.to_pyg()")
+        if any(getattr(data, name, None) is None for name in ("src", "dst", "t")):
+            raise CallError(f"data must be a TemporalData with src, dst and t, not {type(data).__name__}")
         rows = list(range(len(data.src)))
         if (last := max(why.change, default=-1)) >= len(rows):
             raise CallError(f"these data have {len(rows)} events, but the answer names event {last}")

@@ -8,11 +8,11 @@ from typing import Any
 import anywidget
 import traitlets
 
-from cody.errors import CodyError
+from cody.errors import CallError, CodyError
 from cody.explaining.explanation import REMOVED, Explanation
 from cody.explaining.what_if import Scenario
 from cody.graph import TemporalGraph
-from cody.models.contract import Model
+from cody.models.contract import Model, identity_of
 from cody.utils.words import moment
 from cody.web.gauge import gauge, outcome
 from cody.web.live import Live
@@ -38,6 +38,10 @@ class ExplanationWidget(anywidget.AnyWidget):
             model: That it is about.
             graph: Its log.
         """
+        if not isinstance(why, Explanation):
+            raise CallError(f"the first argument is an explanation, as cody.explain returns it, not {why!r:.60}")
+        if (why.model, why.data) != (identity_of(model), graph.identity):
+            raise CallError("the explanation is about another model or other data than those that were given with it")
         removable = [event for event in reversed(why.candidates) if event.edit == REMOVED]
         words = [{"row": each.row, "words": f"{moment(each.time)}  {each.src} → {each.dst}"} for each in removable]
         self._why, self._live = why, Live(graph, model)
@@ -47,9 +51,20 @@ class ExplanationWidget(anywidget.AnyWidget):
         self.removed = [row for row in why.rows if row in self._rows]
         self._ask()
 
+    @traitlets.validate("removed")
+    def _known(self, proposal: Any) -> list[int]:
+        """The rows, each once; those of other events are rejected."""
+        rows: list[int] = list(dict.fromkeys(proposal["value"]))
+        unknown = [row for row in rows if row not in self._rows]
+        if unknown:
+            raise traitlets.TraitError(
+                f"event {unknown[0]} is not one of the {len(self._rows)} events that can be removed"
+            )
+        return rows
+
     def _ask(self, _: Any = None) -> None:
         """Ask the model what it decides without the events that are removed; an error is an answer, too."""
-        rows = self._why.change_of(row for row in self.removed if row in self._rows)
+        rows = self._why.change_of(self.removed)
         try:
             given = self._live.score(Scenario(self._why.query, self._why.event, rows), self._why.decision)
         except CodyError as error:
