@@ -244,6 +244,40 @@ def test_periods_that_make_no_sense_are_refused(given, message, graph):
         from_snapshots(graph, **arguments | given, identity="x")
 
 
+class Counter:
+    """Counts events, in ways that make an answer depend on earlier calls."""
+
+    def __init__(self):
+        self.seen = 0.0
+
+    def reset(self):
+        self.seen = 0.0
+        return np.zeros(1)
+
+    def in_place(self, state, snapshot):
+        state += len(snapshot.src)
+        return state
+
+    def in_a_module(self, state, snapshot):
+        self.seen += len(snapshot.src)
+        return np.full(1, self.seen)
+
+    def at_random(self, state, snapshot):
+        return state + np.random.default_rng().random()
+
+    def rightly(self, state, snapshot):
+        return state + len(snapshot.src)
+
+
+@pytest.mark.parametrize("way", ["in_place", "in_a_module", "at_random"])
+def test_a_step_whose_answers_depend_on_earlier_calls_is_refused(way, graph):
+    counter = Counter()
+    arguments = {"every": EVERY, "start": counter.reset, "score": lambda state, query: state[0], "identity": "x"}
+    with pytest.raises(ModelError, match=r"after snapshot 0 depends on earlier calls: first it is .* a new state"):
+        from_snapshots(graph, **arguments, step=getattr(counter, way))
+    assert from_snapshots(graph, **arguments, step=counter.rightly).logits(graph.query(79), [frozenset()])[0] > 0
+
+
 def test_an_exception_says_of_which_snapshot(graph):
     def step(state, snapshot):
         if snapshot.number == 3:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,8 @@ from cody.utils.signatures import check_callable
 from cody.utils.words import count
 
 MOST_PERIODS = 1_000_000  # that are fed one after the other, with or without events
+TRIED = 3  # snapshots that a model is fed when it is wrapped
+CLOSE = 1e-4  # two computations of a logit; rounding moves it by far less
 
 
 class GraphSnapshot(NamedTuple):
@@ -65,6 +68,9 @@ def from_snapshots(
 ) -> HistoryModel:
     """A model that reads the graph as a sequence of snapshots, such as ROLAND, GC-LSTM or EvolveGCN.
 
+    When it is wrapped, the first snapshots are fed a few times: functions whose answers depend on earlier calls are
+    rejected.
+
     A link of period n is scored with the state after the periods before n; periods without events are fed, too. Events
     in the period of the link itself change nothing. A link after the last event sees all of them.
 
@@ -99,6 +105,7 @@ def from_snapshots(
     first = _first_period(times, every, begin)
     fed = _Feeder(start, step, score, every, first)
     numbers = fed.numbers(times)
+    _check_repeatable(fed, graph, numbers)
     return from_steps(
         graph,
         score=fed.score,
@@ -188,6 +195,39 @@ class _Feeder:
                 state = self.step(state, snapshot)
             done, waiting = done + 1, ()
         return _Fed(state, done, waiting)
+
+
+def _check_repeatable(feeder: _Feeder, graph: TemporalGraph, numbers: IntArray) -> None:
+    """Reject functions whose answers depend on earlier calls: a state changed in place, a module with its own."""
+    begins = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist()][: TRIED + 1]
+    periods = [Events(graph, np.arange(*rows)) for rows in pairwise(begins)]
+    snapshots = [
+        GraphSnapshot(int(numbers[begin]), part.src, part.dst, part.time, part.features)
+        for begin, part in zip(begins, periods, strict=False)
+    ]
+    queries = [graph.query(row) for row in begins[1:]]
+
+    def score(place: int, state: Any) -> FloatArray:
+        given = feeder.score_of(state, queries[place])
+        return np.asarray(given.detach() if hasattr(given, "detach") else given, dtype=np.float64)
+
+    try:
+        states, scores = [feeder.start()], []
+        for place, snapshot in enumerate(snapshots):
+            states.append(feeder.step(states[-1], snapshot))
+            scores.append(score(place, states[-1]))
+        later = [score(place, state) for place, state in enumerate(states[1:])]
+        again = [score(place, feeder.step(states[place], snapshot)) for place, snapshot in enumerate(snapshots)]
+    except Exception:  # it is reported, with what it was called for, when the model is first asked
+        return
+    for answers in (later, again):
+        for snapshot, first, second in zip(snapshots, scores, answers, strict=True):
+            if not np.allclose(first, second, atol=CLOSE, rtol=CLOSE, equal_nan=True):
+                raise ModelError(
+                    f"the score after snapshot {snapshot.number} depends on earlier calls: first it is {first}, then "
+                    f"{second}. step(state, snapshot) must return a new state, leave the one that it is given as it "
+                    "is, and keep nothing in a module: what changes is part of the state; no dropout (module.eval())"
+                )
 
 
 @contextmanager
