@@ -352,6 +352,18 @@ def test_a_smaller_sufficient_set_contradicts_the_proof(asked):
     assert [claim.status for claim in claims if claim.about == about] == [CONTRADICTED]
 
 
+def test_a_larger_unit_and_an_earlier_time_contradict_what_is_called_the_largest(asked):
+    graph, _, model = asked
+    query = graph.query(ROW)
+    found = cody.even_if(model, graph, query, size=8)
+    assert found.latest
+    assert found.unit
+    for name in ("latest", "unit"):
+        for value in (True, False):
+            claim = {name: None, f"{name}_is_largest": value}
+            assert is_noticed(msgspec.structs.replace(found, **claim), model, graph) == value
+
+
 def test_what_an_even_if_document_cannot_hold_is_not_checked(asked):
     graph, _, model = asked
     mine = cody.decided_by(lambda scores: scores[:, 0] + 0.1)

@@ -71,21 +71,58 @@ def test_all_claims_are_those_of_all_sets(seed):
     assert found.only == pytest.approx(values[every - set(found.kept_rows)], abs=1e-5)
 
 
+def largest_since_a_time_and_largest_unit(graph, values):
+    """The number of events, of all seven, that could be missing since a time, and of one pair or node."""
+    stands = {change for change in values if not flips(values[NOTHING], values[change])}
+    since = [frozenset(np.flatnonzero(graph.time >= time).tolist()) for time in graph.time]
+    ends = list(zip(graph.src.tolist(), graph.dst.tolist(), strict=True))
+    pairs = [frozenset(row for row in range(7) if set(ends[row]) == set(both)) for both in ends]
+    nodes = [frozenset(row for row in range(7) if one in ends[row]) for one in (2, 3)]
+    return tuple(
+        max((len(change) for change in some if change and change in stands), default=0)
+        for some in (since, pairs + nodes)
+    )
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_the_time_and_the_unit_are_the_largest(seed):
     model, graph, query, values = any_function(seed, events=7)
     found = even_if(model, graph, query, size=7, near=lambda *_: np.arange(7))
-    original = values[NOTHING]
-    since = [frozenset(np.flatnonzero(graph.time >= time).tolist()) for time in graph.time]
-    lasting = [change for change in since if not flips(original, values[change])]
-    assert len(found.latest.rows if found.latest else ()) == max(map(len, lasting), default=0)
+    largest = largest_since_a_time_and_largest_unit(graph, values)
+    assert (len(found.latest.rows if found.latest else ()), len(found.unit.rows if found.unit else ())) == largest
+    assert found.latest_is_largest
+    assert found.unit_is_largest
     if found.latest:
         assert found.since == graph.time[found.latest.rows[0]]
-    ends = list(zip(graph.src.tolist(), graph.dst.tolist(), strict=True))
-    pairs = [frozenset(row for row in range(7) if set(ends[row]) == set(both)) for both in ends]
-    nodes = [frozenset(row for row in range(7) if one in ends[row]) for one in (2, 3)]
-    sizes = [len(unit) for unit in [*pairs, *nodes] if unit and not flips(original, values[unit])]
-    assert len(found.unit.rows if found.unit else ()) == max(sizes, default=0)
+
+
+def test_what_a_budget_left_untested_is_not_called_the_largest_nor_denied():
+    claims = set()
+    for seed in range(30):
+        model, graph, query, values = any_function(seed, events=7)
+        largest = largest_since_a_time_and_largest_unit(graph, values)
+        for budget in (1, 5, 9, 12, 20):
+            for alone in (False, True):
+                found = even_if(
+                    model, graph, query, size=7, evaluations=budget, alone=alone, near=lambda *_: np.arange(7)
+                )
+                parts = (found.latest, found.latest_is_largest), (found.unit, found.unit_is_largest)
+                for (part, is_largest), size in zip(parts, largest, strict=True):
+                    assert len(part.rows if part else ()) == size or not is_largest
+                    claims.add((part is not None, is_largest))
+                denied = "There is no time" in str(found)
+                assert denied == (found.latest is None and found.latest_is_largest)
+                assert ("the budget ended before" in str(found)) == (
+                    not (found.latest_is_largest and found.unit_is_largest)
+                )
+    assert claims == {(True, True), (True, False), (False, True), (False, False)}
+
+
+def test_a_budget_is_used_up():
+    cases = [any_function(seed, events=7) for seed in range(30)]
+    found = [even_if(*case[:3], size=7, evaluations=11, near=lambda *_: np.arange(7)) for case in cases]
+    assert max(each.evaluations for each in found) == 11
+    assert sum(each.evaluations == 11 for each in found) > 20
 
 
 @pytest.mark.parametrize("seed", range(12))

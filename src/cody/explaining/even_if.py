@@ -7,7 +7,7 @@ day, and how many candidates nobody can remove to change it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, NamedTuple
 
@@ -105,6 +105,10 @@ class EvenIf(Document, frozen=True, tag_field="schema", tag=SCHEMA):
     subject: Annotated[str, Meta(description="what is decided on: a link, or an event or node that is labelled")] = (
         "link"
     )
+    latest_is_largest: Annotated[bool, Meta(description="whether everything since any earlier time was evaluated")] = (
+        True
+    )
+    unit_is_largest: Annotated[bool, Meta(description="whether every larger pair, node and day was evaluated")] = True
 
     @property
     def kept_rows(self) -> tuple[int, ...]:
@@ -210,12 +214,20 @@ class LookedFor(NamedTuple):
     sufficient: Sufficient
     robust: int
     decisive: Change | None
-    latest: Change  # candidates; empty: none
-    unit: tuple[str, Change] | None
+    latest: Largest
+    unit: Largest
+
+
+class Largest(NamedTuple):
+    """The largest of some removals that is known to leave the decision as it is."""
+
+    rows: Change  # candidates; empty: none
+    is_proven: bool  # all larger ones were evaluated
+    name: str = ""
 
 
 def _look(model: Model, query: Query, space: SearchSpace, options: SearchOptions, *, alone: bool) -> LookedFor:
-    """Small removals first, then those since a time and by unit, then the smallest sufficient set."""
+    """Small removals first, then the smallest sufficient set, then removals since a time and by unit."""
     oracle = Oracle(
         model,
         query,
@@ -229,22 +241,38 @@ def _look(model: Model, query: Query, space: SearchSpace, options: SearchOptions
     ranking = ranked(oracle, space, options)
     nothing = result(oracle, ranking, (), 0, EXHAUSTED)
     tested = prove_none_smaller(oracle, ranking, nothing, options.prove)
-    suffixes, units = _suffixes(space), list(units_among(space, query))
-    with suppress(BudgetError):
-        oracle.ask(suffixes)
-        oracle.ask([change for _, change in units])
-    stands = {change for change, logit in oracle.evaluated.items() if not flips(original, logit)}
-    latest = max((change for change in suffixes if change in stands), key=len, default=NOTHING)
-    largest = max((unit for unit in units if unit[1] in stands), key=lambda unit: len(unit[1]), default=None)
     session = OnlyKept(model, query, space.change) if alone else KeptCandidates(oracle, frozenset(space.rows.tolist()))
     found = smallest_sufficient(oracle, session, ranking, search=options.search, smaller=options.prove)
+    besides = found.evaluations if alone else 0
+    latest = _largest(oracle, original, [("everything since then", rows) for rows in suffixes(space)], besides)
+    unit = _largest(oracle, original, list(units_among(space, query)), besides)
     changing = [change for change, _ in flipping_sets(oracle.evaluated | {NOTHING: original})]
     decisive = changing[0] if changing else None
     robust = min(tested.proven, len(space.rows) + 1 if decisive is None else len(decisive)) - 1
-    return LookedFor(oracle, original, found, max(0, robust), decisive, latest, largest)
+    return LookedFor(oracle, original, found, max(0, robust), decisive, latest, unit)
 
 
-def _suffixes(space: SearchSpace) -> list[Change]:
+def _largest(oracle: Oracle, original: float, named: Sequence[tuple[str, Change]], besides: int) -> Largest:
+    """The largest of some removals that leaves the decision as it is, as far as the budget goes: largest ones first.
+
+    Args:
+        oracle: Scores them.
+        original: The margin with nothing changed.
+        named: The removals, each with a name.
+        besides: What was taken from the budget of evaluations without the oracle.
+    """
+    ordered = sorted(named, key=lambda each: -len(each[1]))
+    left = None if oracle.evaluations is None else max(0, oracle.evaluations - oracle.spent - besides)
+    with suppress(BudgetError):
+        oracle.ask([change for _, change in ordered][:left])
+    for place, (name, change) in enumerate(ordered):
+        margin = oracle.remembered(change)
+        if margin is not None and not flips(original, margin):
+            return Largest(change, all(oracle.knows(larger) for _, larger in ordered[:place]), name)
+    return Largest(NOTHING, all(oracle.knows(change) for _, change in ordered))
+
+
+def suffixes(space: SearchSpace) -> list[Change]:
     """The latest candidate, the two latest, …; those of the same time come together. Units have no one time."""
     if space.units:
         return []
@@ -285,6 +313,7 @@ def _document(
     kept = None if found.kept is None else frozenset(found.kept)
     removed = None if kept is None else gone_without(space, query, every, kept, alone=alone)
     verifier = Verifier(model, query, space, looked, full=options.full_replay)
+    latest, unit = verifier.largest(looked.latest), verifier.largest(looked.unit)
     event = event_of_query(graph, query)
     thing = f"this {about if event is None else graph.name_of_event()}"
     effect = (
@@ -292,7 +321,7 @@ def _document(
         if removed is None
         else effect_in_words(model, query, decision, removed, thing, found.logit if alone else None)
     )
-    oldest = min(looked.latest, key=lambda row: (graph.time[row], row), default=None)
+    oldest = min(looked.latest.rows, key=lambda row: (graph.time[row], row), default=None)
     return EvenIf(
         version=__version__,
         model=identity_of(model),
@@ -317,12 +346,14 @@ def _document(
         robust=looked.robust,
         decisive=None if looked.decisive is None else tuple(sorted(looked.decisive)),
         decisive_names=tuple(space.units[row].name for row in sorted(looked.decisive or ()) if row in space.units),
-        latest=verifier.missing("everything since then", looked.latest) if looked.latest else None,
+        latest=latest,
         since=None if oldest is None else float(graph.time[oldest]),
-        unit=None if looked.unit is None else verifier.missing(*looked.unit),
+        unit=unit,
         evaluations=len(looked.oracle.evaluated) + (found.evaluations if alone else 0),
         ended=found.ended,
         parameters=options.as_parameters(),
+        latest_is_largest=looked.latest.is_proven and (latest is None) == (not looked.latest.rows),
+        unit_is_largest=looked.unit.is_proven and (unit is None) == (not looked.unit.rows),
     )
 
 
@@ -387,6 +418,10 @@ class Verifier(NamedTuple):
     space: SearchSpace
     looked: LookedFor
     full: bool
+
+    def largest(self, found: Largest) -> Missing | None:
+        """The largest of some removals, as the reference has it. None: there is none, or it is contradicted."""
+        return self.missing(found.name, found.rows) if found.rows else None
 
     def missing(
         self, name: str, rows: Change, events: Change | None = None, margin: float | None = None

@@ -28,6 +28,7 @@ from cody.explaining.even_if import (
     gone_without,
     kept_event,
     subject_in,
+    suffixes,
     units_among,
 )
 from cody.explaining.pipeline import check_explainable
@@ -225,26 +226,40 @@ def _stands(about: str, part: Missing, margin: float, replay: _Kept, faults: lis
 
 def _proofs(found: EvenIf, replay: _Kept, sets: int | None, watch: Watch | None) -> Iterator[Claim]:
     """What is proven: that no small removal changes the decision, and that no smaller kept set suffices."""
+    changes = lambda rows: replay.changes(replay.margin(rows))  # noqa: E731
+    stands = lambda rows: not replay.changes(replay.margin(rows))  # noqa: E731
     if found.robust:
         about = f"no removal of at most {count(found.robust, found.thing)} changes it"
-        yield _of_all(about, found.robust, replay, lambda rows: replay.changes(replay.margin(rows)), sets, watch)
+        yield _of_all(about, _sets_up_to(found.robust, replay), changes, sets, watch)
     if found.smallest and found.kept:
         about = f"no smaller set than {count(len(found.kept), found.thing)} suffices"
         enough = lambda rows: not replay.changes(replay.margin_of_kept(rows))  # noqa: E731
-        yield _of_all(about, len(found.kept) - 1, replay, enough, sets, watch)
+        yield _of_all(about, _sets_up_to(len(found.kept) - 1, replay), enough, sets, watch)
+    units = [rows for _, rows in units_among(replay.space, replay.query)]
+    for about, part, proven, every in (
+        (
+            "not everything since an earlier time could be missing",
+            found.latest,
+            found.latest_is_largest,
+            suffixes(replay.space),
+        ),
+        ("no larger pair, node or day could be missing", found.unit, found.unit_is_largest, units),
+    ):
+        larger = [rows for rows in every if len(rows) > (0 if part is None else len(part.rows))]
+        if proven and larger:
+            yield _of_all(about, larger, stands, sets, watch)
+
+
+def _sets_up_to(largest: int, replay: _Kept) -> list[Change]:
+    """All sets of at most some number of candidates; of each size, no more than can be listed."""
+    rows = replay.space.rows.tolist()
+    return [frozenset(some) for size in range(largest + 1) for some in islice(combinations(rows, size), MOST_SETS)]
 
 
 def _of_all(
-    about: str,
-    largest: int,
-    replay: _Kept,
-    contradicts: Callable[[Change], bool],
-    sets: int | None,
-    watch: Watch | None,
+    about: str, every: list[Change], contradicts: Callable[[Change], bool], sets: int | None, watch: Watch | None
 ) -> Claim:
-    """A claim about all sets of at most some number of candidates, by all of them or by some, evenly drawn."""
-    rows = replay.space.rows.tolist()
-    every = [frozenset(some) for size in range(largest + 1) for some in islice(combinations(rows, size), MOST_SETS)]
+    """A claim about many sets of candidates, by all of them or by some, evenly drawn."""
     chosen = every if sets is None else evenly(every, min(sets, len(every)))
     if not chosen:
         return Claim(about, NOT_CHECKED, f"none of {len(every):,} sets was replayed")

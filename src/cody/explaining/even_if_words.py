@@ -89,18 +89,30 @@ def since(found: EvenIf) -> str:
     if found.units:
         return ""
     if found.latest is None or found.since is None:
-        return "There is no time since which everything could be missing."
+        if found.latest_is_largest:
+            return "There is no time since which everything could be missing."
+        return f"No time was found since which everything could be missing: {_not_all('time')}."
     number, n = len(found.latest.rows), len(found.candidates)
-    which = f"all {n}" if number == n else f"the last {number}"
-    which = "the only candidate" if n == 1 else f"{which} candidates"
-    return f"Everything since {moment_and_zone(found.since)} could be missing together: {which}."
+    which = f"all {n} candidates" if number == n else f"the last {number} candidates"
+    if number == 1:
+        which = "the only candidate" if n == 1 else "the last candidate"
+    rest = "" if found.latest_is_largest else f"; {_not_all('earlier time')}"
+    return f"Everything since {moment_and_zone(found.since)} could be missing together: {which}{rest}."
+
+
+def _not_all(thing: str) -> str:
+    return f"the budget ended before every {thing} was tested"
 
 
 def unit(found: EvenIf) -> str:
-    """The largest unit that could be missing; empty if there is none."""
+    """The largest unit that could be missing; empty if there is none, or candidates are units."""
     if found.unit is None:
-        return ""
+        every = found.unit_is_largest or found.units
+        return "" if every else f"No pair, node or day was found that could be missing: {_not_all('one')}."
     size = count(len(found.unit.rows), "candidate")
+    if not found.unit_is_largest:
+        larger = _not_all("larger pair, node or day")
+        return f"{found.unit.name[:1].upper()}{found.unit.name[1:]} could be missing, with {size}; {larger}."
     return f"The largest pair, node or day that could be missing is {found.unit.name}, with {size}."
 
 
