@@ -2,11 +2,13 @@
 
 import re
 from functools import cache, partial
+from itertools import combinations, pairwise
 from xml.etree import ElementTree
 
 import pytest
 
 import cody
+from cody.graph.units import pair
 from cody.models.decision import Above
 from cody.models.margins import scores
 from web.browser import SCHEMES, WIDTHS, axe_source, chromium, moved_by_clicks, serious_faults, shows, tab
@@ -119,6 +121,44 @@ def test_no_first_click_moves_anything(browser, explained, width, tmp_path):
         assert moved_by_clicks(watched.open(explained(), tmp_path)) == []
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_however_many_digits_a_score_needs_it_covers_nothing(browser, width, tmp_path):
+    why = toy(bias=-5.000009)  # with event 4 or 5 removed, the score is just below a half
+    with tab(browser, viewport={"width": width, "height": 900}) as watched:
+        page = watched.open(why, tmp_path, "#change=4")
+        assert len(page.locator("#was-score").inner_text()) == len("0.982014")
+        parts = [page.locator(name).bounding_box() for name in ("#was-score", ".numbers > :not([aria-hidden]) > .to")]
+        parts += [page.locator("#now-score").bounding_box(), page.locator(".gauge").bounding_box()]
+        if width < 620:
+            parts.pop()  # the gauge lies below
+        for left, right in pairwise(parts):
+            assert left["x"] + left["width"] <= right["x"]
+
+
+def test_labels_of_the_answer_lie_on_top_of_all_arrows(browser, tmp_path):
+    with tab(browser) as watched:
+        page = watched.open(toy(), tmp_path)
+        assert page.locator(".tag").count() == len(toy().rows)
+        assert page.locator(".tag ~ .event, g:has(.tag) ~ .events").count() == 0
+        for axis in ("time", "order"):
+            page.locator(f"input[value={axis}]").check(force=True)
+            places = "(kind) => [...document.querySelectorAll(kind)].map((e) => e.parentNode.getAttribute('x')).sort()"
+            assert page.evaluate(places, ".tag") == page.evaluate(places, ".plot .event.changed")
+
+
+def test_the_command_for_units_that_were_not_evaluated_removes_all_their_events(browser, tmp_path):
+    model, graph = collegemsg()
+    why = cody.explain(model, graph, graph.query(53007), by=pair, prove=1)
+    asked = {frozenset(change) for change, _ in why.evaluated}
+    rows = [unit.row for unit in sorted(why.units, key=lambda unit: -len(unit.rows))]
+    few = next(set(some) for some in combinations(rows, 3) if frozenset(some) not in asked)
+    with tab(browser) as watched:
+        page = watched.open(why, tmp_path, f"#change={','.join(map(str, few))}")
+        command = page.locator("#status code").inner_text()
+    removed = {int(row) for row in command.rpartition(" ")[2].split(",")}
+    assert removed == {row for unit in why.units if unit.row in few for row in unit.rows}
+
+
 def test_scores_are_written_as_everywhere_else(browser, tmp_path):
     why = large()
     with tab(browser) as watched:
@@ -163,7 +203,7 @@ def test_the_graph_and_the_timeline_show_the_same(browser, why, tmp_path):
             numbers = edge.get_attribute("data-es").split(",")
             gone = removed.intersection(numbers)
             left = len(numbers) - len(gone)
-            assert edge.text_content() == (f"without {len(gone)} of {len(numbers)}" if gone and left else "")
+            assert edge.text_content() == (f"−{len(gone)} of {len(numbers)}" if gone and left else "")
             assert ("gone" in edge.get_attribute("class")) == (left == 0)
         edge = page.locator(f'.edge[data-es*="{min(removed)}"]').first
         numbers = edge.get_attribute("data-es").split(",")
@@ -198,7 +238,8 @@ def test_where_nothing_was_found_the_page_says_what_to_try(browser, tmp_path):
     with tab(browser) as watched:
         page = watched.open(why, tmp_path)
         commands = page.locator(".next code").all_inner_texts()
-        options = [*(option for option, _ in why.next_steps), "--allow remove,add"]
+        assert [option for option, _ in why.next_steps] == ["--explainer scout", "--prove 2"]
+        options = ["--explainer scout", "--explainer greedy --prove 2", "--explainer greedy --allow remove,add"]
         assert commands == [f"cody explain --event 7 {option}" for option in options]
     assert "What to try next" not in toy().to_html()
 
@@ -207,7 +248,10 @@ def test_no_page_without_an_answer_is_a_dead_end(browser, tmp_path):
     everything, six = nothing(), toy(bias=40.0, size=2, prove=3)
     assert (everything.verdict, six.verdict) == ("none among the candidates",) * 2
     with tab(browser) as watched:
-        for why, options in ((everything, ["--allow remove,add"]), (six, ["--candidates 8", "--allow remove,add"])):
+        for why, options in (
+            (everything, ["--allow remove,add"]),
+            (six, ["--prove 3 --candidates 8", "--candidates 2 --prove 3 --allow remove,add"]),
+        ):
             page = watched.open(why, tmp_path)
             asked = [f"cody explain --event {why.event} {option}" for option in options]
             assert page.locator(".next code").all_inner_texts() == asked

@@ -11,6 +11,7 @@ from cody.explaining.what_if import Scenario
 from cody.models.decided import decide, decision_of, states_of
 from cody.models.decision import Above, InTop, Labelled, Leader
 from cody.models.margins import probability
+from cody.web.commands import command
 from cody.web.facts import Facts
 from cody.web.gauge import gauge
 from web.browser import chromium, moved_by_clicks, shows, tab
@@ -208,7 +209,7 @@ def test_the_command_for_a_set_that_was_not_evaluated_decides_the_same_way():
         "own": "",
     }
     for kind, options in wanted.items():
-        assert Facts(decided(kind)).command("what-if") == f"cody what-if --event 7 {options}".strip()
+        assert command(decided(kind), "what-if") == f"cody what-if --event 7 {options}".strip()
 
 
 def test_marks_of_an_axis_begin_with_the_line():

@@ -13,13 +13,18 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from cody import Add, Explanation, TemporalGraph, explain
+from cody import Add, Explanation, Protected, TemporalGraph, explain
 from cody.cli import app
 from cody.errors import CallError, DataError
 from cody.explaining.what_if import parse_add
+from cody.graph import units
+from cody.graph.dependants import reply
+from cody.graph.neighbourhood import events_on_paths
 from cody.models import ToyModel
+from cody.search import greedy
 from cody.web import write_page
 from cody.web.axes import axes
+from cody.web.commands import edit_option, explain_command
 from cody.web.facts import Facts
 from cody.web.lanes import lanes
 from web.explained import BIDI, EVIL, cut_short, imagined, large, nothing, toy
@@ -253,7 +258,7 @@ def test_a_notebook_shows_the_page_in_a_frame_and_the_table_below_it(why):
 def test_the_command_for_an_imagined_event_is_understood_whatever_its_nodes_are_called():
     why = imagined()
     event = next(event for event in why.candidates if event.edit == "added")._replace(src="Ann Lee", dst="it's")
-    _, text = shlex.split(Facts(why).option(event))
+    _, text = shlex.split(edit_option(event))
     assert parse_add(text) == Add("Ann Lee", "it's", event.time)
 
 
@@ -320,3 +325,21 @@ def test_a_page_shows_what_other_models_decide_before_and_after():
     assert [row[3] for row in cells[2:5]] == ["does not flip it", "flips it", "decides differently from the start"]
     assert len(cells) == 1 + 1 + 3 + 2
     assert "elsewhere" not in toy().to_html().split("</style>")[1]
+
+
+def test_the_command_of_the_next_search_keeps_what_this_one_was_given():
+    protect = Protected(events=[3], nodes=["A, B"], times=[(1.5, 2.0)], simultaneous=True)
+    given = {"size": 5, "near": events_on_paths, "protect": protect, "evaluations": 9, "prove": 2, "search": greedy}
+    why = toy(names=["A, B", "Bob", "Cid", "Dee", "Eve"], bias=40.0, **given)
+    protected = """--protect events=3 --protect 'nodes="A, B"' --protect times=1.5..2.0 --protect simultaneous"""
+    options = f"--near events {protected} --candidates 5 --explainer greedy"
+    assert explain_command(why, "--evaluations 90") == f"cody explain --event 7 {options} --prove 2 --evaluations 90"
+    assert explain_command(why, "--why-not").endswith("--evaluations 9 --prove 2 --why-not")
+
+
+def test_the_command_of_the_next_search_keeps_its_units():
+    why = toy()
+    for kind, option in ((units.day, "--by day"), (units.session(1800.0), "--by session --gap 1800s")):
+        parameters = why.parameters | {"by": kind.as_parameters(), "dependants": reply(3600.0).as_parameters()}
+        command = explain_command(replace(why, parameters=parameters), "--candidates 256")
+        assert command == f"cody explain --event 7 {option} --with-dependants 'reply 3600s' --candidates 256"

@@ -150,7 +150,7 @@ def _none_wider(why: Explanation) -> str:
 
 def _closest(why: Explanation) -> str:
     """The set that came closest to a flip."""
-    closest = "No evaluated set comes closer to one." if why.evaluations > 1 else "No set was evaluated."
+    closest = "No evaluated set comes closer to a flip." if why.evaluations > 1 else "No set was evaluated."
     if why.rows and why.without is not None:
         closest = f"Closest: {_changed(why)} {why.decision.effect(why.states[0], why.states[-1])}."
     if why.without_all is not None and not why.is_exhausted:
@@ -244,7 +244,12 @@ def _of_its_size(why: Explanation) -> str:
         return ""
     ways = why.distinct_below(why.proven)
     if why.proven == 2:
-        return f"{ways} single {thing(why)}s flip it." if ways > 1 else f"No other single {thing(why)} flips it."
+        if ways > 1:
+            return f"{ways} single {thing(why)}s flip it."
+        again = (
+            ", except the same at other times" if sum(len(change) == 1 for change, _ in why.counterfactuals) > 1 else ""
+        )
+        return f"No other single {thing(why)} flips it{again}."
     most = f"of at most {min(why.proven - 1, len(why.candidates))} {thing(why)}s"
     return f"There are {ways} such sets {most}." if ways > 1 else f"It is the only such set {most}."
 
@@ -303,9 +308,12 @@ def simultaneity(why: Explanation) -> str:
     decisive = [row in same for row in why.removed] if why.is_counterfactual else []
     if not same or (len(same) < MANY_SIMULTANEOUS * past and 2 * sum(decisive) <= len(decisive)):
         return ""
-    decisive_ones = count(len(decisive), f"decisive {why.event_name}")
-    among = f", including {sum(decisive)} of {decisive_ones}" if any(decisive) else ""
-    return f"{len(same)} of {_past(why, past)} have the same timestamp as the {_occasion(why)}{among}. {ONE_ACTION}"
+    which = (
+        f"{sum(decisive)} of {len(decisive)} decisive {why.event_name}s" if len(decisive) > 1 else "the decisive one"
+    )
+    among = f", including {which}" if any(decisive) else ""
+    verb = "has" if len(same) == 1 else "have"
+    return f"{len(same)} of {_past(why, past)} {verb} the same timestamp as the {_occasion(why)}{among}. {ONE_ACTION}"
 
 
 def protection(why: Explanation) -> str:

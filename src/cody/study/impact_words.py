@@ -145,7 +145,7 @@ def time_table(found: Impact) -> TextTable:
     """How long the effect lasts."""
     table = TextTable("time since", f"#{called(found)}s", "#mean change", "#flips")
     for each in found.by_time:
-        table.add_row(each.name, f"{each.links:,}", f"{each.moved:.2g}" if each.moved else "0", f"{each.flips:,}")
+        table.add_row(each.name, f"{each.links:,}", mean_change(each.moved), f"{each.flips:,}")
     return table
 
 
@@ -154,7 +154,7 @@ def hops_table(found: Impact) -> TextTable:
     table = TextTable(f"{thing(found)}s between", f"#{called(found)}s", "#mean change", "#flips")
     for each in found.by_hops:
         name = hops_in_words(each.hops)
-        table.add_row(name, f"{each.links:,}", f"{each.moved:.2g}" if each.moved else "0", f"{each.flips:,}")
+        table.add_row(name, f"{each.links:,}", mean_change(each.moved), f"{each.flips:,}")
     return table
 
 
@@ -169,6 +169,17 @@ def subject(found: Impact) -> str:
     number = len(found.removed.rows)
     size = "" if number == 1 else f" ({count(number, thing(found))})"
     return f"{found.removed.name}{size} · {links}"
+
+
+def mean_change(moved: float) -> str:
+    """A mean change of the score as a number of a column.
+
+    >>> mean_change(0.11), mean_change(1.1e-5), mean_change(0.0)
+    ('0.1100', '< 0.0001', '0')
+    """
+    if not moved:
+        return "0"
+    return f"{moved:.4f}" if moved >= 0.0001 else "< 0.0001"
 
 
 def text(found: Impact, shown: int = SHOWN) -> str:

@@ -42,9 +42,8 @@ def _tiles(found: EvenIf) -> Iterator[Markup]:
         rest = "with nothing else in the history" if found.alone else "among the candidates; all other events stay"
         yield tile(f"{len(found.kept):,}", "would be enough", rest)
     if found.robust:
-        yield tile(
-            f"{found.robust:,}", "or fewer can be removed", "whichever they are: every such removal was evaluated"
-        )
+        some = "can be removed, whichever it is" if found.robust == 1 else "can be removed, whichever they are"
+        yield tile(f"{found.robust:,}", some, "every such removal was evaluated")
 
 
 def _strip(found: EvenIf) -> Markup:

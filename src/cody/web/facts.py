@@ -6,18 +6,15 @@ is; of a score, on which side of the line it lies.
 
 from __future__ import annotations
 
-import csv
-import io
-import shlex
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 from typing import Any, NamedTuple
 
 from cody.explaining.explanation import ChangedUnit, Event, Explanation
-from cody.models.decision import Above, Between, Decision, InTop, Labelled, RatherThan, Standing, State
+from cody.models.decision import Above, Decision, InTop, Standing, State
 from cody.models.margins import flips
 from cody.search.result import distinct
 from cody.utils.words import count, earlier, moment, sanitize
@@ -281,23 +278,6 @@ class Facts:
             return "not evaluated alone"
         return f"changed alone, the {self.gauge.word} is {known.score}: {self.outcome(known.logit)}"
 
-    def command(self, name: str) -> str:
-        """A command about this decision, by its name, without further options."""
-        why, words = self.why, ["cody", name]
-        for option in ("data", "model"):
-            if isinstance(why.parameters.get(option), str):
-                words += [f"--{option}", why.parameters[option]]
-        if why.event is not None:
-            return shlex.join([*words, "--event", str(why.event), *decision_options(why.decision)])
-        link = ["--src", why.src, "--dst", why.dst, "--time", repr(why.query.time)]
-        return shlex.join([*words, *link, *decision_options(why.decision)])
-
-    def option(self, event: Event) -> str:
-        """An edit as an option of that command; empty for removals, which share one option."""
-        if event.edit == "added":
-            return shlex.join(["--add", shlex.join([event.src, event.dst, repr(event.time)])])
-        return shlex.join(["--move", f"{event.replaces} {event.time!r}"]) if event.edit == "moved" else ""
-
     def when(self, event: Event) -> str:
         return moment(event.time)
 
@@ -319,29 +299,6 @@ class Facts:
     def subject(self) -> str:
         """What is decided on: a link, a node, or an event as the data call it."""
         return self.event if self.why.subject == "event" else self.why.subject
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Names with commas between them, in quotes where they have some themselves, as `--among` reads them."""
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(names)
-    return line.getvalue()
-
-
-def decision_options(decision: Decision) -> list[str]:
-    """A decision as options of the command line; none for what is decided by default."""
-    if isinstance(decision, InTop):
-        among = [] if decision.among is None else ["--among", _listed(decision.among)]
-        return ["--top", str(decision.k), *among]
-    if isinstance(decision, Between):
-        return ["--between", f"{decision.low:g}..{decision.high:g}"]
-    if isinstance(decision, RatherThan):
-        return ["--rather-than", decision.other]
-    if isinstance(decision, Labelled):
-        return ["--label", decision.label]
-    if isinstance(decision, Above) and decision.threshold != 0.5:
-        return ["--threshold", f"{decision.threshold:g}"]
-    return []
 
 
 def figure(decision: Decision, state: State) -> str:

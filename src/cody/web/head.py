@@ -10,11 +10,13 @@ from cody.explaining.wording import capital
 from cody.models.decision import Above, Between, InTop, Labelled, RatherThan
 from cody.utils.words import count, in_words, is_date, moment, moment_and_zone, sanitize
 from cody.web.charts import ends, meter
+from cody.web.commands import explain_command
 from cody.web.facts import REMOVED, Facts, KnownChange, NamedChange
 from cody.web.markup import Markup, element, join, link, name
 
 UNSEARCHED = "{} of the {} near this {} {} evaluated alone. Change some together, or run an explainer."
 SEARCHING = "Searching for the smallest change that flips this … "
+MOST_LETTERS = 5  # of the original score in its room; a longer one is written smaller
 LONG_REASON = 150  # characters; longer ones are written smaller
 RIGHT_OR_WRONG = {  # what it means for a decision that its link did happen
     Above: (": the model is right", ": the model is wrong"),
@@ -77,8 +79,7 @@ def what_next(facts: Facts) -> Markup | None:
     title = element("h2", "What to try next")
     if facts.served:
         return element("div", title, element("p", *map(_button_for, steps), class_="fields"), class_="next")
-    command = facts.command("explain")
-    listed = (element("li", element("code", f"{command} {step.option}"), f" {step.purpose}") for step in steps)
+    listed = (element("li", element("code", explain_command(why, step.option)), f" {step.purpose}") for step in steps)
     return element("div", title, element("ul", *listed), class_="next")
 
 
@@ -128,7 +129,8 @@ def _numbers(facts: Facts, known: KnownChange | None) -> Markup:
         parts = [element("span", first, class_="was"), arrow, element("span", last, class_="now")]
         return element("span", *word, *parts, **attributes)
 
-    was = element("span", first, id="was-score", class_=facts.side(facts.why.original))
+    kinds = [facts.side(facts.why.original), *["long"] * (len(first) > MOST_LETTERS)]
+    was = element("span", first, id="was-score", class_=" ".join(kinds))
     shown = row(was, element("span", now, id="now-score", class_=side))
     return element("p", row(before, after, aria_hidden="true"), shown, class_="numbers room")
 

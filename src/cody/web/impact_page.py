@@ -12,6 +12,7 @@ from cody.study.impact_words import (
     hops_in_words,
     lasting,
     left_out,
+    mean_change,
     reach,
     scores_of,
     since_in_words,
@@ -21,6 +22,7 @@ from cody.study.impact_words import (
 )
 from cody.study.impact_words import sentence as finding
 from cody.utils.words import ROUND_DURATIONS, count, heading_of_times, is_date, moment, sanitize, zone_name
+from cody.web.head import about_data
 from cody.web.markup import Child, Markup, element, join, link, percent
 from cody.web.page import report_page
 from cody.web.parts import bar, card, cell, report_head, row, table, tile
@@ -56,7 +58,8 @@ def _head(found: Impact) -> Markup:
         tile(f"{found.moved_links:,}", "move", furthest),
         tile(f"{found.reached:,}", "can change at all", "the others were not computed"),
     ]
-    return report_head(f"Impact · {subject(found)}", finding(found), [answer], badges, tiles)
+    occasion = " · ".join(filter(None, ["Impact", about_data(found.data), subject(found)]))
+    return report_head(occasion, finding(found), [answer], badges, tiles)
 
 
 # ---- each link -------------------------------------------------------------------------------------------------------
@@ -140,7 +143,7 @@ def _rows(bins: Sequence[tuple[str, TimeBin | HopBin]], counted: str) -> Markup:
     rows = [
         row(
             name,
-            f"{each.moved:.2g}" if each.moved else "0",
+            mean_change(each.moved),
             bar(each.moved / most),
             f"{each.links:,}",
             cell(f"{each.flips:,}", class_="some" if each.flips else None),

@@ -17,6 +17,7 @@ RADIUS = 74.0  # of the half circle of neighbours around an end
 SIDE, COMMON = 6, 3  # neighbours that are drawn: of one end only, and of both
 HALF = 82.0  # degrees that neighbours lie apart from the horizontal at most
 OUTWARDS = 0.64  # of a line from an end to a neighbour: where it is struck through
+NOT_BETWEEN_TWO = ("node", "day", "hour")  # units of events between many nodes
 
 
 class Spot(NamedTuple):
@@ -49,10 +50,12 @@ def network(facts: Facts, chosen: frozenset[int]) -> Markup:
         viewBox=f"0 0 {WIDTH:g} {HEIGHT:g}",
         aria_hidden="true",  # timeline and table have the same for keyboards and screen readers
     )
-    left_out = sum(map(len, lines.values())) - sum(map(len, drawn.values()))
+    why, left_out = facts.why, sum(map(len, lines.values())) - sum(map(len, drawn.values()))
     nodes = len(facts.hops.keys() - spots.keys())
     others = f"{count(nodes, 'other node')}, {count(left_out, facts.thing)}" if left_out else ""
-    words = f"Lines: {facts.thing}s between two nodes, wider where there are more."
+    apart = (why.parameters.get("by") or {}).get("name") in NOT_BETWEEN_TWO
+    each = f"{facts.thing}s, each at one of its {facts.event}s" if apart else f"{facts.thing}s between two nodes"
+    words = f"Lines: {each}, wider where there are more."
     return element("figure", picture, element("figcaption", f"{words} Not drawn: {others}." if others else words))
 
 
@@ -112,7 +115,7 @@ def _line(facts: Facts, chosen: frozenset[int], first: Spot, second: Spot, numbe
         element("path", d=path, class_="whole", stroke_width=_width(len(numbers))),
         element("path", d=path, class_="left", stroke_width=_width(len(left)) if left else 0),
         element("path", d=f"M{x - 5:g} {y - 5:g}l10 10m0-10l-10 10", class_="cross"),
-        element("text", "", x=x, y=y - 9),
+        element("text", "", x=x, y=y + 4),
         class_=" ".join(["edge", kind, *(name for name, holds in states.items() if holds)]),
         data_es=",".join(map(str, numbers)),
         data_label=between,

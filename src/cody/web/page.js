@@ -129,7 +129,7 @@ function showEdge(edge) {
   edge.classList.toggle("gone", gone > 0 && left.length === 0);
   edge.classList.toggle("imagined", left.length > 0 && left.every((number) => data.events[number].imagined));
   one(".left", edge).setAttribute("stroke-width", left.length ? Math.min(1 + 1.4 * Math.log2(1 + left.length), 11) : 0);
-  one("text", edge).textContent = gone && left.length ? `without ${gone} of ${real.length}` : "";
+  one("text", edge).textContent = gone && left.length ? `−${gone} of ${real.length}` : "";
 }
 
 function numbersOf(element) {
@@ -148,6 +148,7 @@ function showScore(answer) {
   one("#now-name").textContent = nameOf(change);
   const [was, now] = answer ? written(data.original, answer.margin) : [written(data.original)[0], "?"];
   showFigure(one("#was-score"), was, data.original);
+  one("#was-score").classList.toggle("long", was.length > 5); // head.py has the same
   showFigure(one("#now-score"), now, answer?.margin);
   showFigure(one("#now-prediction"), answer ? outcome(answer.margin) : data.live ? "computing …" : "not evaluated", answer?.margin);
   const [first, last] = [placeOf(data.original), answer ? placeOf(answer.margin) : null];
@@ -210,7 +211,8 @@ function nameOf(changed) {
 }
 
 function command() {
-  const rows = [...change].filter((e) => !data.events[e].imagined).map((e) => data.events[e].row);
+  const removed = [...change].filter((e) => !data.events[e].imagined).map((e) => data.events[e]);
+  const rows = [...new Set(removed.flatMap(({ row, rows }) => rows ?? [row]))]; // a unit stands for several
   const options = [...change].map((e) => data.events[e].option).filter(Boolean);
   return [data.command, ...(rows.length ? [`--without ${rows.sort((a, b) => a - b).join()}`] : []), ...options].join(" ");
 }

@@ -16,7 +16,8 @@ from cody.models.decision import Above, InTop, Labelled, State
 from cody.utils.words import count, sanitize, to_json
 from cody.web import clicks
 from cody.web.axes import Axis
-from cody.web.charts import alternatives, landscape, progress, steps, waterfall_chart
+from cody.web.charts import MOST_STEPS, alternatives, landscape, progress, steps, waterfall_chart
+from cody.web.commands import command, edit_option
 from cody.web.facts import AGAINST, FOR, REMOVED, UNKNOWN, Facts, NamedChange
 from cody.web.gauge import MarginGauge
 from cody.web.head import bar, head, title, what_next
@@ -252,7 +253,7 @@ def _legend(facts: Facts) -> Markup:
         (AGAINST, f"against {it}: {alone}, the {facts.gauge.word} rises", AGAINST in effects),
         ("slight", "negligible effect alone", "slight" in effects),
         (UNKNOWN, "not evaluated alone", UNKNOWN in effects),
-        ("crossed", "removed", True),
+        ("crossed", "removed", any(event.edit == REMOVED for event in facts.why.candidates)),
         ("imagined", f"imagined; for “{facts.outcome(1.0)}” if the {facts.gauge.word} rises with it", imagined),
         ("other", "not a candidate", bool(facts.why.surroundings and facts.why.surroundings.events)),
     ]
@@ -281,7 +282,8 @@ def _steps_title(facts: Facts) -> str:
 
 def _steps_words(facts: Facts) -> str:
     line = "decision threshold" if isinstance(facts.why.decision, Above) else "point where the decision changes"
-    return f"One edit after the other, and the {facts.gauge.word} after each. The vertical line is the {line}."
+    drawn = "vertical" if len(facts.why.rows) <= MOST_STEPS else "dashed"
+    return f"One edit after the other, and the {facts.gauge.word} after each. The {drawn} line is the {line}."
 
 
 def _search_words(facts: Facts) -> str:
@@ -305,6 +307,8 @@ def _table_words(facts: Facts) -> str:
     tick = ", tick an imagined one to add it" if imagined else ""
     article = "an" if facts.thing[:1].lower() in "aeiou" else "a"
     untick = f"Untick {article} {facts.thing} to remove it{tick}."
+    if all(event.edit != REMOVED for event in facts.why.candidates):
+        untick = f"Tick {article} {facts.thing} to add it."
     return f"{untick} Last column: the {facts.gauge.word} with only that {facts.thing} changed; largest effect first."
 
 
@@ -322,7 +326,11 @@ def _scrolled(rows: Markup, of: str) -> Markup:
 def _settings(facts: Facts) -> Markup:
     """Identities and settings, each in words."""
     why = facts.why
-    entries = [("Model", why.model), ("Data", why.data), ("Seed", why.seed), *_flat(why.parameters)]
+    named = [(name.capitalize(), why.parameters.get(name), getattr(why, name)) for name in ("model", "data")]
+    who = [
+        (name, f"{called} ({identity})" if isinstance(called, str) else identity) for name, called, identity in named
+    ]
+    entries = [*who, ("Seed", why.seed), *_flat(why.parameters)]
     listed = (join([element("dt", sanitize(key, 60)), element("dd", sanitize(value, 120))]) for key, value in entries)
     return element("dl", *listed)
 
@@ -330,13 +338,17 @@ def _settings(facts: Facts) -> Markup:
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:
     """Settings one by one; what was left to its default is left out, and so is the request that they came from."""
     for key, value in settings.items():
-        called = f"{prefix}{key}".replace("_", " ").capitalize()
+        if not prefix and key in ("model", "data", "request"):
+            continue
+        called = (prefix if key == "name" else f"{prefix} {key}").strip().replace("_", " ").capitalize()
         if isinstance(value, Mapping):
-            yield from () if key == "request" else _flat(value, f"{key}: ")
+            yield from _flat(value, key)
         elif isinstance(value, list):
-            yield called, ", ".join(map(str, value))
-        elif value is not None:
-            yield f"{called} (name)" if not prefix and key in ("model", "data") else called, value
+            yield from [(called, ", ".join(map(str, value)))] if value else []
+        elif isinstance(value, str) and key in ("name", "near"):  # a function
+            yield called, value.replace("_", " ")
+        elif value is not None and value is not False:
+            yield called, value
 
 
 def _data(facts: Facts, drawn: Drawn, opened: NamedChange) -> dict[str, Any]:
@@ -352,7 +364,7 @@ def _data(facts: Facts, drawn: Drawn, opened: NamedChange) -> dict[str, Any]:
         "states": [{"name": state.name, "change": list(state.change)} for state in facts.states],
         "opened": list(opened.change),
         "places": {axis.key: [round(100 * place, 2) for place in axis.places] for axis in drawn.axes},
-        "command": facts.command("what-if"),
+        "command": command(why, "what-if"),
         "event": facts.thing,
         "file": f"cody-{why.event if why.event is not None else facts.why.subject}",
     }
@@ -383,7 +395,9 @@ def _event(facts: Facts, number: int) -> dict[str, Any]:
     """A candidate for the script; missing values are left out."""
     event = facts.why.candidates[number]
     entry: dict[str, Any] = {"row": event.row, "sort": [event.time, facts.distance(event), _alone(facts, number)]}
-    more = {"imagined": event.edit != REMOVED, "option": facts.option(event), "edit": _edit(event)}
+    unit = facts.unit(event)
+    rows = [] if unit is None else sorted({*unit.rows, *unit.dependants})
+    more = {"rows": rows, "imagined": event.edit != REMOVED, "option": edit_option(event), "edit": _edit(event)}
     return entry | {key: value for key, value in more.items() if value}
 
 

@@ -15,7 +15,7 @@ from cody.study.comparison import ExplainedByBoth, ModelComparison
 from cody.study.report import FEW, LATEST, LISTED, Decisive, Example, Part, Survey, with_name
 from cody.study.shares import Contrast, Share
 from cody.utils.words import count, earlier, is_date, moment, sanitize, zone_name
-from cody.web.facts import decision_options
+from cody.web.commands import decision_options
 from cody.web.file import SURVEY_TITLE
 from cody.web.markup import Child, Markup, element, join, link
 from cody.web.page import data_block, document, save_buttons

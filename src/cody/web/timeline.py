@@ -34,6 +34,7 @@ def timeline(facts: Facts, chosen: frozenset[int]) -> tuple[Markup, list[Axis]]:
         *(_ticks(axis, height, hidden=axis is not layouts[0]) for axis in layouts),
         element("g", *_beside(beside, places, len(why.candidates), rows), class_="beside", aria_hidden="true"),
         element("g", *_candidates(facts, places, rows, chosen), class_="events"),
+        element("g", *_tags(facts, places, rows), aria_hidden="true"),
         _explained_link(facts, rows),
         class_="plot",
         width="100%",
@@ -102,13 +103,12 @@ def _candidates(
     facts: Facts, places: Sequence[float], rows: dict[str, Lane], chosen: frozenset[int]
 ) -> Iterator[Markup]:
     order = sorted(range(len(facts.why.candidates)), key=facts.strength)  # what matters is drawn last, on top
-    tags = _tags(facts, places, rows)
     arm = 5.0 if len(facts.why.rows) <= FEW else 3.5  # many crosses would cover each other
     for number in order:
         event = facts.why.candidates[number]
         path, x, y = _arc(event, rows)
-        width = THINNEST + (THICKEST - THINNEST) * facts.strength(number)
         effect = facts.effect(number)
+        width = THINNEST + (THICKEST - THINNEST) * facts.strength(number) * (effect != SLIGHT)
         imagined = "" if event.edit == REMOVED else " imagined"
         yield element(
             "svg",
@@ -118,7 +118,6 @@ def _candidates(
                 element("circle", cx=0, cy=rows[event.src].y, r=1.8 if effect in (SLIGHT, UNKNOWN) else 3.2),
                 None if imagined else element("circle", class_="halo", cx=x, cy=y, r=arm),
                 None if imagined else element("path", class_="cross", d=_cross(x, y, arm)),
-                tags.get(number),
                 class_=f"event {effect}{imagined}" + (" changed" if number in chosen else ""),
                 data_e=number,
                 aria_label=f"{facts.phrase(event)}; {facts.said_alone(number)}",
@@ -132,12 +131,12 @@ def _cross(x: float, y: float, arm: float) -> str:
     return f"M{x - arm:g} {y - arm:g}l{2 * arm:g} {2 * arm:g}m0-{2 * arm:g}l-{2 * arm:g} {2 * arm:g}"
 
 
-def _tags(facts: Facts, places: Sequence[float], rows: dict[str, Lane]) -> dict[int, Markup]:
+def _tags(facts: Facts, places: Sequence[float], rows: dict[str, Lane]) -> Iterator[Markup]:
     """Labels at the events of a short answer: which they are, and how long before."""
     numbers = [facts.number[row] for row in facts.why.rows]
     if len(numbers) > MOST_TAGS:
-        return {}
-    found, last = {}, -math.inf
+        return
+    last = -math.inf
     middles = {number: _arc(facts.why.candidates[number], rows) for number in numbers}
     for number in sorted(numbers, key=lambda number: middles[number][2]):
         event, (_, x, y) = facts.why.candidates[number], middles[number]
@@ -146,10 +145,8 @@ def _tags(facts: Facts, places: Sequence[float], rows: dict[str, Lane]) -> dict[
         which = f"{'this' if event.edit == REMOVED else 'imagined'} {facts.thing}" if len(numbers) == 1 else link
         words = f"{which}, {facts.before(event)} before"
         left = places[number] > 0.3
-        found[number] = element(
-            "text", words, class_="tag end" if left else "tag", x=x - 12 if left else x + 14, y=last
-        )
-    return found
+        text = element("text", words, class_="tag end" if left else "tag", x=x - 12 if left else x + 14, y=last)
+        yield element("svg", text, x=percent(places[number]), data_at=number)
 
 
 def _off_the_lanes(y: float, rows: dict[str, Lane]) -> float:
