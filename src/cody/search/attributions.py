@@ -2,7 +2,9 @@
 
 The game: v(K) is the margin where of all candidates only those of K are kept. Shapley values share v(all) - v(none)
 among the candidates; Owen values do so among pairs of nodes first, then within each pair. Both are exact for few
-candidates; else they are means over random orders, each with its reverse, and have intervals.
+candidates; else they are means over a few random orders, each with its reverse, and have Student's intervals. The
+variance of a value counts as one draw more with the mean variance of all: an event that made no difference in a few
+orders may in others.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ from cody.search.oracle import Oracle
 from cody.search.policies import latest_first
 
 MOST_EXACT = 1024  # sets that exact values may take
-ORDERS = 8  # pairs of random orders, where values are sampled
-Z = 1.96  # of an interval of 95 %
+STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365)  # of 95 %, for means of 2, 3, … pairs of orders
+ORDERS = 1 + len(STUDENT)  # pairs of random orders, where values are sampled
 
 Member = TypeVar("Member")
 
@@ -65,8 +67,13 @@ def attribute(oracle: Oracle, groups: Sequence[Sequence[int]], rng: np.random.Ge
             f"{oracle.evaluations} is too small"
         )
     drawn = np.array([_sampled(oracle, groups, everything, rng) for _ in range(pairs)])  # [pairs, n]
-    error = Z * drawn.std(axis=0, ddof=1) / math.sqrt(pairs)
-    return Attribution(rows, drawn.mean(axis=0), error, base, original)
+    return Attribution(rows, drawn.mean(axis=0), _half_widths(drawn), base, original)
+
+
+def _half_widths(drawn: FloatArray) -> FloatArray:
+    """Half of the interval of each mean. [pairs, n] → [n]"""
+    pairs, variance = len(drawn), drawn.var(axis=0, ddof=1)
+    return STUDENT[pairs - 2] * np.sqrt(((pairs - 1) * variance + variance.mean()) / pairs / pairs)
 
 
 def _exact(oracle: Oracle, groups: Sequence[Sequence[int]], everything: Change) -> FloatArray:
