@@ -19,6 +19,8 @@ def test_the_recipe_needs_what_the_package_needs():
     assert recipe["package"]["name"] == project["name"]
     run = [need.replace(" ", "") for need in recipe["requirements"]["run"]]
     assert run == ["python", *project["dependencies"]]
+    oldest = project["requires-python"].removeprefix(">=")
+    assert recipe["build"]["skip"] == [f'match(python, "<{oldest}")']
     assert "setuptools >=77" in recipe["requirements"]["host"]
     assert PROJECT["build-system"]["requires"] == ["setuptools>=77"]
     assert recipe["build"]["python"]["entry_points"] == [f"cody = {project['scripts']['cody']}"]
