@@ -195,6 +195,20 @@ def test_an_addition_answers_where_no_removal_can():
     assert why.parameters["edits"] == ["removals", "additions", "moves"]
 
 
+def test_the_same_addition_at_other_times_is_no_other_set_but_is_said():
+    graph = TemporalGraph.from_arrays(src=[0] * 21, dst=[1] * 21, time=np.arange(21.0))
+
+    def margins(longer, query, changes):
+        return [-2.0 if any(row > 20 and longer.src[row] == 0 for row in change) else 2.0 for change in changes]
+
+    found = partial(explain, as_model(margins, graph, identity="it"), graph, graph.query(20))
+    for options, says in (
+        ({"edits": (removals, additions)}, "No other single edit flips it, except the same at other times."),
+        ({"edits": additions}, "It is the only such set of at most 4 edits, except the same at other times."),
+    ):
+        assert found(**options).certainty.endswith(says)
+
+
 def test_the_oldest_time_that_still_does_is_found_and_the_claim_about_it_is_true():
     graph = line()
     model = ToyModel(graph, weights=np.zeros(20), half_life=50, bias=-0.4)

@@ -1,4 +1,4 @@
-"""Models of TGM: what your loop does with a batch, as a model that can be explained.
+"""Models of TGM: what your loop does with a batch, as a model that can be explained::
 
     def score(batch, encoder, decoder):
         z = encoder(x, batch.seed_nids, batch.seed_times, batch.nbr_nids, batch.nbr_edge_x, batch.nbr_edge_time)

@@ -340,8 +340,15 @@ class Explanation:
 
         Imagined events that differ in time or features only count once.
         """
-        different = distinct(change for change, _ in self.counterfactuals if len(change) < size)
-        return len({frozenset(map(self._what, change)) for change in different})
+        return len({frozenset(map(self._what, change)) for change in self._flipping_below(size)})
+
+    def flips_at_other_times(self, size: int) -> bool:
+        """Whether some of these sets differ in times or features of imagined events only."""
+        return self.distinct_below(size) < len(self._flipping_below(size))
+
+    def _flipping_below(self, size: int) -> list[frozenset[int]]:
+        """Sets of fewer edits that flip the prediction, none containing another."""
+        return distinct(change for change, _ in self.counterfactuals if len(change) < size)
 
     def _what(self, row: int) -> tuple[int | str, ...]:
         """The same for imagined events that differ in time or features only: their nodes, or the event they replace."""

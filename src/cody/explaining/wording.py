@@ -121,6 +121,8 @@ def _none_found(why: Explanation) -> str:
         where = "that can matter" if why.has_all_events else f"near this {_subject(why)}"
         near = f"{_past(why, len(why.candidates))} {where if not why.unit_name else f'near this {_subject(why)}'}"
         edits = f"{count(len(why.candidates), 'edit')} that were considered"
+        if len(why.candidates) == 1 and not why.allows_more:
+            return f"{capital(near.replace('1', 'the one', 1))} does not flip the prediction.{_none_wider(why)}"
         return f"No set of the {edits if why.allows_more else near} flips the prediction.{_none_wider(why)}"
     within = f" within {_budget(why)}" if why.was_cut_short else ""
     if why.wider is not None:  # this budget and this proof are those of the first search
@@ -243,15 +245,11 @@ def _of_its_size(why: Explanation) -> str:
     if why.proven == len(why.rows):
         return ""
     ways = why.distinct_below(why.proven)
+    again = ", except the same at other times" * (why.flips_at_other_times(why.proven) and ways == 1)
     if why.proven == 2:
-        if ways > 1:
-            return f"{ways} single {thing(why)}s flip it."
-        again = (
-            ", except the same at other times" if sum(len(change) == 1 for change, _ in why.counterfactuals) > 1 else ""
-        )
-        return f"No other single {thing(why)} flips it{again}."
+        return f"{ways} single {thing(why)}s flip it." if ways > 1 else f"No other single {thing(why)} flips it{again}."
     most = f"of at most {min(why.proven - 1, len(why.candidates))} {thing(why)}s"
-    return f"There are {ways} such sets {most}." if ways > 1 else f"It is the only such set {most}."
+    return f"There are {ways} such sets {most}." if ways > 1 else f"It is the only such set {most}{again}."
 
 
 def _no_set_below(why: Explanation, size: int) -> str:

@@ -325,9 +325,11 @@ def part_of(number: int, every: int, thing: str) -> str:
     """Some of a number of things.
 
     >>> part_of(2, 64, "event"), part_of(6, 6, "event"), part_of(1, 1, "event")
-    ('2 of 64 events', 'all 6 events', '1 of 1 event')
+    ('2 of 64 events', 'all 6 events', 'the one event')
     """
-    return f"all {count(every, thing)}" if number == every > 1 else f"{number:,} of {count(every, thing)}"
+    if number == every == 1:
+        return f"the one {thing}"
+    return f"all {count(every, thing)}" if number == every else f"{number:,} of {count(every, thing)}"
 
 
 def in_words(place: int) -> str:

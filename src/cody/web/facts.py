@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 from typing import Any, NamedTuple
+from unicodedata import east_asian_width
 
 from cody.explaining.explanation import ChangedUnit, Event, Explanation
 from cody.models.decision import Above, Decision, InTop, Standing, State
@@ -24,7 +25,7 @@ from cody.web.lanes import distances
 from cody.web.markup import Markup, element, link
 
 SHORT = 20  # characters that fit beside a lane or in a table
-SHORTEST = 10  # characters that fit beside a lane on a phone
+SHORTEST = 8  # characters that fit beside a lane on a phone
 WORTH_CUTTING = 4  # characters that all names share at an end
 
 
@@ -325,7 +326,13 @@ def labels(names: Collection[str], width: int = SHORT) -> dict[str, str]:
     first, last = (length if length >= WORTH_CUTTING else 0 for length in (first, last))
     if max(map(len, shown.values()), default=0) - last < width:
         first = 0
-    return {name: sanitize(_cut(text, first, last), width) for name, text in shown.items()}
+    cut = {name: _cut(text, first, last) for name, text in shown.items()}
+    return {name: sanitize(text, width // (1 + has_wide(text))) for name, text in cut.items()}
+
+
+def has_wide(text: str) -> bool:
+    """Whether letters of a text are twice as wide as others, as Chinese ones are."""
+    return any(east_asian_width(letter) in "WF" for letter in text)
 
 
 def _shared(texts: Iterable[str]) -> int:

@@ -205,7 +205,7 @@ def _decisive(facts: Facts) -> str:
 
 
 def error_page(live: Live, words: str) -> str:
-    return _page("CoDy", live, [_card("This page cannot be shown", words)])
+    return _page("CoDy", live, [_card("This page cannot be shown", words, element("a", "Choose a link", href="/"))])
 
 
 def address(**parts: Any) -> str:

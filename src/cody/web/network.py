@@ -16,6 +16,7 @@ ENDS_AT = 112.0  # pixels of an end from the side
 RADIUS = 74.0  # of the half circle of neighbours around an end
 SIDE, COMMON = 6, 3  # neighbours that are drawn: of one end only, and of both
 HALF = 82.0  # degrees that neighbours lie apart from the horizontal at most
+BESIDE = 13  # letters of the two ends that fit between them
 OUTWARDS = 0.64  # of a line from an end to a neighbour: where it is struck through
 NOT_BETWEEN_TWO = ("node", "day", "hour")  # units of events between many nodes
 
@@ -159,7 +160,9 @@ def _node(facts: Facts, name: str, spot: Spot) -> Markup:
     y = spot.y + (20 if anchor == "middle" and spot.y >= MIDDLE else -10 if anchor == "middle" else 4)
     if is_end and facts.why.src != facts.why.dst:  # the name lies between the ends, where fewer lines are
         inwards = 1 if name == facts.why.src else -1
-        x, y, anchor = spot.x - 6 * inwards, spot.y + 23, "start" if inwards > 0 else "end"
+        both = len(facts.short_labels[facts.why.src]) + len(facts.short_labels[facts.why.dst])
+        lower = 15 * (both > BESIDE and inwards < 0)  # names that do not fit beside each other
+        x, y, anchor = spot.x - 6 * inwards, spot.y + 23 + lower, "start" if inwards > 0 else "end"
     return element(
         "g",
         element("circle", cx=spot.x, cy=spot.y, r=7 if is_end else 4),

@@ -155,7 +155,7 @@ def content(facts: Facts, opened: NamedChange, model: LiveControls | None = None
             else None,
             card(
                 "all",
-                f"All {facts.past}",
+                f"All {facts.past}" if len(why.candidates) > 1 else f"The one {facts.thing}",
                 _table_words(facts),
                 _filter(),
                 _scrolled(candidates_table(facts, chosen), f"{facts.thing}s"),
@@ -211,7 +211,10 @@ def _timeline_words(facts: Facts) -> str:
     dashed = f", or one of {imagined} imagined {facts.event}s (dashed)" if imagined > 1 else ""
     dashed = f", or the imagined {facts.event} (dashed)" if imagined == 1 else dashed
     click = "Click one to remove or restore it" + (", or to add an imagined one." if imagined else ".")
-    each = f"Each arrow is one of {past}{dashed}, thicker the larger its effect; ? is the {facts.subject} in question"
+    arrows = f"Each arrow is one of {past}{dashed}, thicker the larger its effect"
+    if len(facts.why.candidates) == 1:
+        arrows, click = f"The arrow is the one candidate, {past}", click.replace("one to", "it to")
+    each = f"{arrows}; ? is the {facts.subject} in question"
     return f"{each}. {click}"
 
 

@@ -75,7 +75,7 @@ def _rows(facts: Facts, chosen: frozenset[int]) -> Iterator[Markup]:
                 "th",
                 _unit_cell(facts, event),
                 element("small", f", {remark}") if remark else None,
-                element("small", f", {facts.before(event)} before", class_="narrow"),
+                element("small", ", ", element("span", f"{facts.before(event)} before"), class_="narrow"),
                 scope="row",
             ),
             element("td", facts.when(event), class_="when"),

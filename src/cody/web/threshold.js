@@ -49,7 +49,7 @@ function drawProgress() {
 
 function sayMoved(isMoved, threshold) {
   const flipping = data.sets.filter(([, margin]) => stands(margin) !== stands(data.original)).length;
-  const number = flipping === 1 ? "1 evaluated set flips" : `${flipping || "no"} evaluated sets flip`;
+  const number = flipping > 1 ? `${flipping} evaluated sets flip` : `${flipping || "no"} evaluated set flips`;
   one("#moved").hidden = !isMoved;
   one("#moved-words").textContent = `At ${threshold}: ${outcome(data.original)}; ${number} it.`;
   one("#search-there").textContent = `Search at ${threshold}`;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from cody.explaining.explanation import Event
 from cody.web.axes import Axis, axes
@@ -14,10 +14,13 @@ from cody.web.markup import Markup, element, percent
 AXIS_ROOM = 26.0  # pixels below the lanes for the labels of the axis
 LINK_GAP = 22.0  # pixels between the past events and the explained link
 LETTER = 6.6  # pixels of a letter beside a lane
+LETTER_OF_AN_END = 9.0
 THINNEST, THICKEST = 1.3, 5.0
 BESIDE_A_LANE = 8.0  # pixels between a lane and the middle of a label
 TAG_HEIGHT = 15.0
 FEW = 12  # events of an answer that are crossed out in full size
+TAG_LETTER = 8.0  # pixels of a letter of such a label
+USUAL_WIDTH = 560.0  # pixels of the plot on a screen that shows them
 MOST_TAGS = 3  # events of an answer that are labelled in place
 
 
@@ -46,11 +49,17 @@ def timeline(facts: Facts, chosen: frozenset[int]) -> tuple[Markup, list[Axis]]:
         "svg",
         *(_label(lane, facts) for lane in shown),
         class_="names",
-        width=max(map(len, [*facts.labels.values(), *map(_others, shown)])) * LETTER + 6,
+        width=_room_for_names(facts, shown),
         height=height + AXIS_ROOM,
         aria_hidden="true",
     )
     return element("div", labels, plot, class_="timeline", data_drawn=True), layouts
+
+
+def _room_for_names(facts: Facts, shown: Collection[Lane]) -> float:
+    """The width of the longest name; those of the ends are bold."""
+    ends = max(len(facts.labels[name]) for name in (facts.why.src, facts.why.dst)) * LETTER_OF_AN_END
+    return max(ends, max(map(len, [*facts.labels.values(), *map(_others, shown)])) * LETTER) + 6
 
 
 def _shows(event: Event, rows: dict[str, Lane]) -> bool:
@@ -143,8 +152,10 @@ def _tags(facts: Facts, places: Sequence[float], rows: dict[str, Lane]) -> Itera
         last = _off_the_lanes(max(y, last + TAG_HEIGHT), rows)  # none overlaps the one above it
         link = f"{facts.short_labels[event.src]} → {facts.short_labels[event.dst]}"
         which = f"{'this' if event.edit == REMOVED else 'imagined'} {facts.thing}" if len(numbers) == 1 else link
-        words = f"{which}, {facts.before(event)} before"
-        left = places[number] > 0.3
+        when = f"{facts.before(event)} before"
+        room = max(places[number], 1 - places[number]) * USUAL_WIDTH
+        words = f"{which}, {when}" if (len(which) + len(when)) * TAG_LETTER < room else when
+        left = places[number] * USUAL_WIDTH > len(words) * TAG_LETTER or places[number] > 0.5
         text = element("text", words, class_="tag end" if left else "tag", x=x - 12 if left else x + 14, y=last)
         yield element("svg", text, x=percent(places[number]), data_at=number)
 
