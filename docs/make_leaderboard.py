@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 from cody.study.benchmark import ALL, BenchmarkRow, rows_of
 from cody.study.leaderboard import LeaderboardEntry, answers_of, check_complete, read_entry
@@ -13,15 +15,16 @@ ROOT = Path(__file__).parents[1]
 ENTRIES = ROOT / "results" / "leaderboard"
 PAGE = ROOT / "docs" / "leaderboard.md"
 
+IN_URLS = ":/?#@!$&'*+,;=%~"
 SHOWN = ("robust+", "robust-", "weights", "seed", "unrelated")  # checks
 
 TOP = """# Leaderboard
 
 Explainers on [generated logs with known causes](benchmark.md): 20 links of each of ten mechanisms, with models that
 decide by the mechanism. Every row comes from a file in [results/leaderboard](../results/leaderboard) that holds what
-the explainer named; the scores on this page are computed from these answers and the generated logs (`python
-docs/make_leaderboard.py`; a test fails if they differ). [How to add a
-row](../CONTRIBUTING.md#add-a-row-to-the-leaderboard).
+the explainer named; exact, precision, recall and rank are computed from these answers and the generated logs (`python
+docs/make_leaderboard.py`; a test fails if they differ), the other columns are what was measured where it ran. [How to
+add a row](../CONTRIBUTING.md#add-a-row-to-the-leaderboard).
 
 Intervals are bootstraps over links, 95 %. [What the columns mean](benchmark.md#scores), and
 [the checks](benchmark.md#checks).
@@ -72,10 +75,19 @@ def _made_with(entries: dict[str, LeaderboardEntry]) -> Iterator[str]:
     yield "| file | by | versions | hardware | note |"
     yield "|---|---|---|---|---|"
     for file, entry in entries.items():
-        by = f"[{entry.authors or entry.url}]({entry.url})" if entry.url else entry.authors
+        by = (
+            f"[{_cell(entry.authors or entry.url)}]({quote(entry.url, safe=IN_URLS)})"
+            if entry.url
+            else _cell(entry.authors)
+        )
         versions = ", ".join(f"{name} {version}" for name, version in entry.versions.items())
         hardware = f"{entry.hardware.get('processor')}, {entry.hardware.get('cores')} cores"
-        yield f"| [{file}](../results/leaderboard/{file}) | {by} | {versions} | {hardware} | {entry.note} |"
+        yield f"| [{file}](../results/leaderboard/{file}) | {by} | {versions} | {hardware} | {_cell(entry.note)} |"
+
+
+def _cell(text: str) -> str:
+    """Text on one line that stays in its cell of a table."""
+    return re.sub(r"([\\`*_\[\]<>|])", r"\\\1", " ".join(text.split()))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from cody.cli import app
 from cody.data.mechanisms import planted
-from cody.errors import CallError, DataError
+from cody.errors import CallError, DataError, MissingExtraError
 from cody.models.heuristics import reference_models
 from cody.study import benchmark, benchmark_models
 from cody.study.benchmark import ALL, benchmark_rows, run_benchmark
@@ -58,7 +58,7 @@ def test_rows_are_the_means_of_the_scores_of_single_explanations(results):
 
 
 def test_records_of_another_log_are_rejected(results, monkeypatch):
-    monkeypatch.setattr(benchmark, "_planted", lambda text: planted(f"{text} seed=7"))
+    monkeypatch.setattr(benchmark, "planted_once", lambda text: planted(f"{text} seed=7"))
     with pytest.raises(DataError, match="is another one than the records are about"):
         benchmark_rows(files_of(results))
 
@@ -130,6 +130,40 @@ def test_a_model_or_check_that_does_not_exist_is_rejected(tmp_path):
     for given, message in ({"models": ["tgm"]}, "no model 'tgm'"), ({"checks": ["weight"]}, "did you mean 'weights'"):
         with pytest.raises(CallError, match=message):
             list(run_benchmark(tmp_path, ["reply"], EXPLAINERS, links=1, **given))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"logs": ["reply", "replly"]}, "no mechanism 'replly'"),
+        ({"models": ["oracle", "tgm"]}, "no model 'tgm'"),
+        ({"models": ["oracle", "tgat"]}, "the model 'tgat' needs networkx, which is not installed: pip install"),
+    ],
+)
+def test_what_cannot_be_done_at_the_end_is_said_before_the_beginning(given, message, tmp_path, monkeypatch):
+    absent = benchmark_models.TRAINERS["tgat"]._replace(module="networkx")
+    monkeypatch.setitem(benchmark_models.TRAINERS, "tgat", absent)
+    monkeypatch.setattr(benchmark_models, "find_spec", lambda module: None if module == "networkx" else module)
+    with pytest.raises((CallError, MissingExtraError), match=message):
+        list(run_benchmark(tmp_path, given.get("logs", ["reply"]), EXPLAINERS, links=1, models=given.get("models", ())))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_damaged_line_is_named_and_one_that_was_being_written_is_left_out(tmp_path):
+    list(run_benchmark(tmp_path, ["reply"], EXPLAINERS[:1], links=3, checks=["robust"]))
+    file = tmp_path / "checks" / "robust" / "reply.jsonl"
+    text = file.read_text()
+    file.write_text(text[:-9])
+    (row, *_) = benchmark_rows(files_of(tmp_path))
+    assert row.checks["robust+"] is not None
+    file.write_text(text.replace('"plus":', '"plus":-', 2))
+    with pytest.raises(DataError, match=r"reply.jsonl, line 1: this line of robust fidelity is damaged"):
+        benchmark_rows(files_of(tmp_path))
+
+
+def test_records_that_are_about_no_generated_log_are_rejected():
+    with pytest.raises(DataError, match="answers are about 'collegemsg', which is no generated log"):
+        benchmark.check_log("collegemsg", "0")
 
 
 def test_a_model_that_predicts_none_of_the_links_has_no_row(tmp_path):

@@ -15,7 +15,7 @@ from cody.errors import CallError, DataError, did_you_mean
 from cody.models.contract import Model, logits_of_links
 from cody.study import run as evaluation
 from cody.study.appending import LineAppender, appending_lines
-from cody.study.benchmark_models import ORACLE, BenchmarkModel, benchmark_model
+from cody.study.benchmark_models import ORACLE, BenchmarkModel, benchmark_model, check_available
 from cody.study.disturbances import DISTURBANCES, RANDOMISED, RETRAINED, Disturbance, MovedLog, similarities
 from cody.study.explainers import Explainer
 from cody.study.instances import Link
@@ -30,12 +30,12 @@ ALL = "all mechanisms"
 ROBUST = "robust"
 CHECKS = (*DISTURBANCES, ROBUST)  # that take evaluations of their own
 CHECKS_FOLDER, MODELS_FOLDER = "checks", "models"
-_planted = cache(planted)
+planted_once = cache(planted)
 
 
 @cache
 def _moved(disturbance: Disturbance, name: str) -> MovedLog:
-    return disturbance.log(_planted(name))
+    return disturbance.log(planted_once(name))
 
 
 class BenchmarkStep(NamedTuple):
@@ -69,8 +69,9 @@ def run_benchmark(
     for check in checks:
         if check not in CHECKS:
             raise CallError(f"there is no check {check!r}{did_you_mean(check, CHECKS)}")
-    for text in logs:
-        made = _planted(text)
+    for name in models:
+        check_available(name)
+    for made in [planted_once(text) for text in logs]:  # all before the first, which may take hours
         for name in models:
             model = benchmark_model(name, made, Path(folder) / MODELS_FOLDER)
             file = Path(folder) / f"{made.name.replace(' ', '-')}{'' if name == ORACLE else '-' + name}.jsonl"
@@ -141,11 +142,7 @@ class RobustAppender(LineAppender[RobustLine]):
     beginnings = (b'{"schema":"cody/robust/',)
 
     def read_line(self, line: bytes, number: int) -> RobustLine:
-        return _robust_line(line)
-
-
-def _robust_line(line: bytes) -> RobustLine:
-    return read(parse(line, "a line of robust fidelity"), RobustLine, "a line of robust fidelity")
+        return read(parse(line, "a line of robust fidelity"), RobustLine, "a line of robust fidelity")
 
 
 def _measure_robustness(target: Path, file: Path, model: Model, made: PlantedCauses) -> None:
@@ -239,7 +236,7 @@ def _checks_of(file: Path, records: Sequence[Record]) -> dict[str, Values]:
     if not records:
         return {}
     name = records[0].data
-    graph = _planted(name).graph
+    graph = planted_once(name).graph
     found: dict[str, Values] = {
         "fidelity+": {_about(record): float(record.is_necessary) for record in records},
         "fidelity-": {_about(record): float(record.is_sufficient) for record in records},
@@ -248,7 +245,8 @@ def _checks_of(file: Path, records: Sequence[Record]) -> dict[str, Values]:
         "degrees": {_about(record): degree_likelihood(record, graph) for record in records},
     }
     if (there := _file_of(ROBUST, file)).exists():
-        lines = [_robust_line(line) for line in there.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+        with there.open("rb") as opened:
+            lines = list(RobustAppender(there, opened).entries())
         found["robust+"] = {(line.explainer, line.event): line.plus for line in lines}
         found["robust-"] = {(line.explainer, line.event): line.minus for line in lines}
     for check, disturbance in DISTURBANCES.items():
@@ -265,7 +263,7 @@ def rows_of(answers: Iterable[BenchmarkAnswer]) -> list[BenchmarkRow]:
     """
     groups: dict[tuple[str, str, str], list[tuple[BenchmarkAnswer, dict[str, float]]]] = {}
     for answer in answers:
-        scored = answer, {name: score(answer, _planted(answer.log)) for name, score in SCORES.items()}
+        scored = answer, {name: score(answer, planted_once(answer.log)) for name, score in SCORES.items()}
         for log in (ALL, answer.log):
             groups.setdefault((log, answer.model, answer.explainer), []).append(scored)
     rows = [_row(*about, scored) for about, scored in groups.items()]
@@ -298,5 +296,9 @@ def check_log(name: str, identity: str) -> None:
         name: Of the log.
         identity: Of the log that the answers are about.
     """
-    if _planted(name).graph.identity != identity:
+    try:
+        made = planted_once(name)
+    except CallError as error:
+        raise DataError(f"these answers are about {name!r}, which is no generated log: {error}") from None
+    if made.graph.identity != identity:
         raise DataError(f"the log {name!r} is another one than the records are about: {identity}")

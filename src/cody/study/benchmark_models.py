@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +21,7 @@ from cody.models.contract import Model
 from cody.models.folder import SavedModel, read_model, write_model
 from cody.models.heuristics import reference_models
 from cody.models.oracles import ORACLES, randomised
+from cody.utils.extras import missing
 
 EPOCHS, LEARNING_RATE = 30, 1e-3  # of the trained models: the logs are small
 ORACLE = "oracle"
@@ -67,7 +70,7 @@ class TrainedOnLog:
     def _trained(self, seed: int) -> Path:
         target = self.folder / f"{self.name}-{seed}"
         if not (target / "model.json").exists():
-            TRAINERS[self.name](self.name, self.graph, seed, target)
+            TRAINERS[self.name].train(self.name, self.graph, seed, target)
         return target
 
 
@@ -100,14 +103,19 @@ def _train_pyg(name: str, graph: TemporalGraph, seed: int, folder: Path) -> None
     train_pyg_tgn(graph, TrainingSettings(epochs=EPOCHS, learning_rate=LEARNING_RATE, seed=seed), folder)
 
 
-# Each trains a network on a log and saves it in a folder: name, log, seed, folder.
-Trainer = Callable[[str, TemporalGraph, int, Path], None]
-TRAINERS: dict[str, Trainer] = {
-    "tgn": _train_own,
-    "tgat": _train_own,
-    "graphmixer": _train_sequences,
-    "dygformer": _train_sequences,
-    "pyg-tgn": _train_pyg,
+class Trainer(NamedTuple):
+    """How a network is trained on a log, and what must be installed for it."""
+
+    train: Callable[[str, TemporalGraph, int, Path], None]  # name, log, seed, folder in which it is saved
+    module: str = "torch"
+
+
+TRAINERS = {
+    "tgn": Trainer(_train_own),
+    "tgat": Trainer(_train_own),
+    "graphmixer": Trainer(_train_sequences),
+    "dygformer": Trainer(_train_sequences),
+    "pyg-tgn": Trainer(_train_pyg, "torch_geometric"),
 }
 
 
@@ -133,6 +141,14 @@ RULES = {  # names in the benchmark → those in `reference_models`
 BENCHMARK_MODELS = (ORACLE, *TRAINERS, *RULES)
 
 
+def check_available(name: str) -> None:
+    """Reject a model that does not exist, or that cannot be trained here for want of a package."""
+    if name not in BENCHMARK_MODELS:
+        raise CallError(f"there is no model {name!r} for generated logs{did_you_mean(name, BENCHMARK_MODELS)}")
+    if name in TRAINERS and find_spec(TRAINERS[name].module) is None:
+        raise missing(f"the model {name!r}", TRAINERS[name].module)
+
+
 def benchmark_model(name: str, made: PlantedCauses, folder: Path) -> BenchmarkModel:
     """The model of that name for a log.
 
@@ -141,8 +157,7 @@ def benchmark_model(name: str, made: PlantedCauses, folder: Path) -> BenchmarkMo
         made: The log.
         folder: Where trained models are kept.
     """
-    if name not in BENCHMARK_MODELS:
-        raise CallError(f"there is no model {name!r} for generated logs{did_you_mean(name, BENCHMARK_MODELS)}")
+    check_available(name)
     if name == ORACLE:
         mechanism = made.name.split()[0]
         return RuleOfLog(f"{ORACLE} {mechanism}", ORACLES[mechanism])

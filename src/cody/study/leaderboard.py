@@ -6,14 +6,18 @@ import os
 import platform
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from cody._version import __version__
 from cody.data.mechanisms import MECHANISMS
 from cody.errors import CallError, DataError
-from cody.study.benchmark import BenchmarkAnswer, answers_in, check_log
+from cody.models.contract import Model, identity_of
+from cody.models.oracles import ORACLES
+from cody.study.benchmark import MEASURED, BenchmarkAnswer, answers_in, check_log, planted_once
 from cody.study.benchmark_models import ORACLE
+from cody.study.instances import sample_kinds
 from cody.study.record_file import read_runs
 from cody.utils.forms import Count, Document, Form, as_line
 
@@ -66,6 +70,8 @@ def entry_of(files: Iterable[str | Path], *, authors: str = "", url: str = "", n
         url: Where they can be found.
         note: Anything that a reader should know.
     """
+    if url and not url.startswith(("https://", "http://")):
+        raise CallError(f"a url begins with https://, not {url!r}")
     answers = [group for file in map(Path, files) for group in _groups(file)]
     return LeaderboardEntry(
         authors=authors, url=url, note=note, versions=_versions(), hardware=_hardware(), answers=tuple(answers)
@@ -139,10 +145,28 @@ def read_entry(path: str | Path) -> LeaderboardEntry:
     entry = LeaderboardEntry.from_json(text)
     for group in entry.answers:
         check_log(group.log, group.data_identity)
-        columns: Sequence[Sequence[Any]] = (group.rows, group.candidates, group.evaluations, group.seconds)
-        if any(len(column) != len(group.events) for column in (*columns, *group.checks.values())):
-            raise DataError(f"this entry is damaged: {group.explainer} on {group.log} has columns of several lengths")
+        problem = _problem(group)
+        if problem:
+            raise DataError(f"this entry is damaged: {group.explainer} on {group.log} has {problem}")
     return entry
+
+
+def _problem(group: EntryAnswers) -> str | None:
+    """What cannot be in the answers of one explainer on one log."""
+    columns: Sequence[Sequence[Any]] = (group.rows, group.candidates, group.evaluations, group.seconds)
+    if any(len(column) != len(group.events) for column in (*columns, *group.checks.values())):
+        return "columns of several lengths"
+    ways = planted_once(group.log).ways
+    for event in group.events:
+        if event not in ways or group.events.count(event) > 1:
+            return f"event {event} twice, or one without known causes"
+    for event, rows, candidates in zip(group.events, group.rows, group.candidates, strict=True):
+        if len(set(rows)) < len(rows) or len(rows) > candidates or max(rows, default=-1) >= event:
+            return f"an answer about event {event} that is no choice of past candidates: {list(rows)}"
+    for name, values in group.checks.items():
+        if name not in MEASURED or any(not 0 <= value <= 1 for value in values if value is not None):
+            return f"values of {name!r} that are none of a check"
+    return None
 
 
 def answers_of(entry: LeaderboardEntry) -> Iterator[BenchmarkAnswer]:
@@ -161,16 +185,29 @@ def _known(checks: Mapping[str, Sequence[float | None]], place: int) -> dict[str
 
 
 def check_complete(entry: LeaderboardEntry) -> None:
-    """Reject an entry whose figures could not be compared: each explainer needs 20 links of each mechanism, seed 0."""
+    """Reject an entry whose figures could not be compared: 20 links of each mechanism, those that seed 0 draws."""
     names = {group.explainer for group in entry.answers}
     if not names:
         raise CallError("there are no answers in these records")
     for name in sorted(names):
         groups = [group for group in entry.answers if group.explainer == name and group.model == ORACLE]
-        links = {group.log: len(group.events) for group in groups if group.seed == 0}
-        missing = [log for log in MECHANISMS if links.get(log) != LINKS]
+        answered = {(group.log, group.model_identity): group.events for group in groups if group.seed == 0}
+        missing = [log for log in MECHANISMS if answered.get((log, identity_of(_oracle(log)))) != _drawn(log)]
         if missing:
             raise CallError(
-                f"{name} has not {LINKS} links of {missing[0]} with seed 0 and the model that decides by it: a row is "
-                "made of what cody benchmark run explains without further options, and with --checks all"
+                f"{name} has not answered the {LINKS} links of {missing[0]} that seed 0 draws, with the model that "
+                "decides by it: a row is made of what cody benchmark run explains without further options, and with "
+                "--checks all"
             )
+
+
+@cache
+def _oracle(log: str) -> Model:
+    return ORACLES[log](planted_once(log).graph)
+
+
+@cache
+def _drawn(log: str) -> tuple[int, ...]:
+    """The links of a row of the leaderboard."""
+    made = planted_once(log)
+    return tuple(sample_kinds(_oracle(log), made.graph, LINKS, ["correct"], events=tuple(made.ways))["correct"])
