@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from cody.engine import masks
 from cody.engine.attention import Attention, Maps
 from cody.engine.library import library
 from cody.engine.masks import EditableEvents, Windows
@@ -90,6 +89,11 @@ def test_what_is_not_finite_stays_so():
     assert not np.isfinite(hidden).any()
 
 
-def test_bits_become_words():
-    numbers = [0, 5, 2**64 + 1, 2**127]
-    assert masks.as_words(numbers, 2).tolist() == [[0, 0], [5, 0], [1, 1], [0, 2**63]]
+@pytest.mark.parametrize("editable", [[], [3, 8, 9], list(range(20, 170))])
+def test_the_bits_of_a_change_are_those_of_its_editable_events(editable):
+    graph = random_graph(np.random.default_rng(0), nodes=6, events=200)
+    events = EditableEvents(graph, graph.query(180), editable)
+    changes = [frozenset(), frozenset({2, 9, 199}), frozenset({8, 20, 83, 84, 169}), frozenset(range(200))]
+    flags = np.unpackbits(events.masks(changes).view(np.uint8), axis=1, bitorder="little")
+    for change, bits in zip(changes, flags, strict=True):
+        assert events.events[np.flatnonzero(bits)].tolist() == sorted(change.intersection(editable))

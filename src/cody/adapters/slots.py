@@ -106,7 +106,8 @@ class SlotLineage:
         query = links[0]  # all are of the same moment
         self.table, self.log, self.query, graph = table, log, query, log.graph
         editable = EditableEvents(graph, query, rows)
-        self.events, self.bit, self.imagined = editable.events, editable.bit, editable.imagined
+        self.events, self.imagined = editable.events, editable.imagined
+        self.bit = {row: 1 << place for place, row in enumerate(self.events.tolist())}
         self.cut = log.grid.number(query.before)  # the batch that the query cuts; of no rows, if it stands at a line
         self.oldest = min([self.cut, *log.grid.number(graph.next_real(self.events)).tolist()])
         self.nodes = log.steps.reachable(links, graph, self.events.tolist())  # ascending

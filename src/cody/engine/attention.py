@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cody.engine.library import Number, Pointer, library, structure
+from cody.engine.library import Number, Pointer, address, library, structure
 from cody.engine.products import Matrix
 from cody.engine.weights import Weights
 from cody.graph import FloatArray, IntArray
@@ -203,7 +203,7 @@ class Attention:
         seen = np.empty((n, maps.heads * maps.width))
         parts = (_Source * len(sources))(*(_Source(*_addresses(*source)) for source in sources))
         sizes = n, maps.heads, maps.width, len(self.places)
-        others = length.ctypes.data, self.shares.ctypes.data, seen.ctypes.data
+        others = map(address, (length, self.shares, seen))
         loaded.attend(*sizes, ctypes.byref(_Source(*_addresses(*questions))), parts, len(parts), *others)
         return seen
 
@@ -218,4 +218,4 @@ class Attention:
 
 def _addresses(table: FloatArray, ids: IntArray) -> tuple[int, int, int, int]:
     """Where both begin, and how far it is from one vector, and from the ids of one node, to the next."""
-    return table.ctypes.data, ids.ctypes.data, table.shape[1], ids.strides[0] // ids.itemsize
+    return address(table), address(ids), table.shape[1], ids.strides[0] // ids.itemsize

@@ -17,7 +17,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from cody.engine.attention import Decoder, Maps
-from cody.engine.compiled_layers import CompiledLayer
+from cody.engine.compiled_layers import CompiledLayer, CompiledLinks
 from cody.engine.kept_only import scores_of_kept
 from cody.engine.layer import Below, EventInputs, Layer, Reach
 from cody.engine.library import library
@@ -27,7 +27,7 @@ from cody.engine.replay import Replay
 from cody.engine.rows import numbered_rows
 from cody.engine.selfcheck import CheckedSession
 from cody.engine.threads import one_thread
-from cody.engine.vectors import Products
+from cody.engine.vectors import Products, Vectors
 from cody.engine.weights import Weights
 from cody.engine.without import InputsWithout, LinksWithout
 from cody.errors import CallError
@@ -99,11 +99,10 @@ class QueryWorkspace:
         for maps in self.model.maps:
             below: Below = self.layers[-1] if self.layers else inputs
             self.layers.append(layer(maps, below, self.windows, self.reach, self.events))
-        self.decoder = self.model.decoder
-        self.source, self.target = Products(self.decoder.source), Products(self.decoder.target)
+        self.decoder = Links(self.model.decoder) if loaded is None else CompiledLinks(loaded, self.model.decoder)
         self.largest: int | None = None  # how many numbers of inputs a change has added, in the mean of a batch
         self.scored = numbered_rows(len(self.roots))  # ids of the roots' vectors → number of their scores
-        self.scores = np.zeros((0, len(self.links) * self.model.outputs))  # [≥ numbers, m] of the links
+        self.scores = Vectors(len(self.links) * self.model.outputs, np.float64)  # [≥ numbers, m] of the links
 
     @property
     def exact(self) -> bool:
@@ -142,6 +141,10 @@ class QueryWorkspace:
 
     def answer(self, changes: Sequence[Change]) -> list[FloatArray]:
         """The scores of the first of these changes, [m] each: of as many as are computed at once."""
+        return list(self.scores_of(changes))
+
+    def scores_of(self, changes: Sequence[Change]) -> FloatArray:
+        """The scores of the first of these changes: of as many as are computed at once. → [n, m]"""
         changes = changes[: self.changes_at_once]
         masks = self.editable.masks(changes)
         n, last, known = len(masks), self.layers[-1], self.inputs.size
@@ -153,19 +156,30 @@ class QueryWorkspace:
         numbers, new = self.scored.find(vectors)
         if len(new):
             scores = self._score(vectors[new], [changes[place] for place in new.tolist()])
-            self.scores = np.concatenate([self.scores, scores])
-        return list(self.scores[numbers])
+            self.scores.append(len(new))[:] = scores
+        return self.scores.values[numbers]
 
     def _score(self, vectors: IntArray, changes: list[Change]) -> FloatArray:
         """The scores of the links from the vectors of the roots; with each, a change that leads to it. → [n, m]"""
-        values, n = self.layers[-1].values, len(vectors)
         source, target = vectors[:, self.source_root].ravel(), vectors[:, self.target_root].ravel()
-        scores = self.decoder.score(self.source.of(values, source), self.target.of(values, target)).reshape(n, -1)
+        scores = self.decoder.score(self.layers[-1].values, source, target).reshape(len(vectors), -1)
         if self.exact:
             for place in np.flatnonzero(np.abs(self.margin(scores)) < ON_THE_LINE).tolist():
                 reference = self.model.reference_of_links(self.links, changes[place])
                 scores[place] = reference.scores(self.links, changes[place : place + 1])[0]
         return scores
+
+
+class Links:
+    """Scores of links between vectors of the last layer; `CompiledLinks` does the same with the compiled library."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        self.decoder = decoder
+        self.source, self.target = Products(decoder.source), Products(decoder.target)
+
+    def score(self, values: FloatArray, source: IntArray, target: IntArray) -> FloatArray:
+        """The scores of links, of each class, between vectors of a table. [≥ ids, d], [n], [n] → [n] or [n, classes]"""
+        return self.decoder.score(self.source.of(values, source), self.target.of(values, target))
 
 
 class FastSession(CheckedSession):
@@ -194,13 +208,18 @@ class FastSession(CheckedSession):
         changes = check_changes(self.model.graph, changes)
         if changes and not any(changes) and self._workspace is None:  # a link that is only scored needs no masks
             return np.tile(self.model.logits_of_links(self.links).ravel(), (len(changes), 1))
-        answers: list[FloatArray] = []
+        answers = [self.table([])]
         with one_thread():
-            while len(answers) < len(changes):
-                workspace = self._take(changes[len(answers) :])
-                answers += self._check.answer(workspace, changes[len(answers) :])
+            while changes:
+                workspace = self._take(changes)
+                answers.append(self._answer(workspace, changes))
+                changes = changes[len(answers[-1]) :]
                 self._workspace = self._check.trusted(workspace)
-        return self.table(answers)
+        return np.concatenate(answers)
+
+    def _answer(self, workspace: QueryWorkspace, changes: list[Change]) -> FloatArray:
+        """The scores of the first of these changes. → [n, m]"""
+        return workspace.scores_of(changes) if workspace.exact else self.table(self._check.answer(workspace, changes))
 
     def _take(self, changes: Sequence[Change]) -> QueryWorkspace:
         """What is known, if that is enough for these changes and not too much."""

@@ -162,12 +162,13 @@ typedef struct {
 
 enum { AT_ONCE = 128 }; /* nodes whose sums of events stay in the cache */
 
-/* What is to be made, and of what: room for `count` numbers each, and for as many times K or 1 + K. */
+/* What is to be made, and of what: room for `count` numbers each, and for as many times K, 1 + K or 1 + 2K. */
 typedef struct {
-    int64_t *numbers, *fresh, *lengths; /* of all that is requested; where new ones stand first; their events */
-    int64_t *places, *missing;          /* the events, one node after the other; those that have no vector yet */
+    int64_t *places, *lengths, *missing; /* the events, one node after the other; how many; those without a vector yet */
     Requests below;
-    int64_t requested, missing_count, event_count; /* of the layer below; in all, with those that are missing */
+    int64_t *parts, *part_lengths;       /* what vectors are made of, with how many neighbours */
+    int64_t *made, *slots, *room;        /* their numbers, where their questions stand, and room */
+    int64_t missing_count, event_count;  /* events that have no vector yet; all, these included */
 } Plan;
 
 static void request(const Requests *below, int64_t to, int64_t node, int64_t change, const uint64_t *mask, int64_t words) {
@@ -176,15 +177,13 @@ static void request(const Requests *below, int64_t to, int64_t node, int64_t cha
     memcpy(below->masks + to * words, mask, (size_t)words * sizeof(uint64_t));
 }
 
-/* Which of the requested vectors are new, which events these attend to, and what they need of the layer below: first the
-   nodes themselves, then the other ends of their events, one node after the other. → how many are new */
-EXPORT int64_t layer_plan(const Layer *layer, int64_t count, const Requests *asked, Plan *plan) {
+/* Which events the vectors that are new attend to, `count` of them, and what they need of the layer below: first the nodes
+   themselves, then the other ends of their events, one node after the other. `fresh`: where they stand in `asked`. */
+EXPORT int64_t layer_plan(const Layer *layer, int64_t count, const Requests *asked, const int64_t *fresh, Plan *plan) {
     int64_t words = layer->words, chosen = 0;
-    int64_t new = layer_find(layer->known, count, words, asked->nodes, asked->masks, layer->depends, layer->row,
-                             plan->numbers, plan->fresh);
     plan->missing_count = 0;
-    for (int64_t which = 0; which < new; which++) {
-        int64_t from = plan->fresh[which], node = asked->nodes[from], *places = plan->places + chosen;
+    for (int64_t which = 0; which < count; which++) {
+        int64_t from = fresh[which], node = asked->nodes[from], *places = plan->places + chosen;
         for (int64_t word = 0; word < words; word++)
             layer->row[word] = asked->masks[from * words + word] & layer->depends[node * words + word];
         request(&plan->below, which, node, asked->changes[from], layer->row, words);
@@ -196,11 +195,10 @@ EXPORT int64_t layer_plan(const Layer *layer, int64_t count, const Requests *ask
                 plan->missing[plan->missing_count++] = layer->events[places[place]];
                 *slot = plan->event_count++;
             }
-            request(&plan->below, new + chosen++, layer->others[places[place]], asked->changes[from], layer->row, words);
+            request(&plan->below, count + chosen++, layer->others[places[place]], asked->changes[from], layer->row, words);
         }
     }
-    plan->requested = new < 0 ? 0 : new + chosen;
-    return new;
+    return count + chosen;
 }
 
 /* ---- links that are only scored ---- */
@@ -221,6 +219,17 @@ static int64_t end_of(const Histories *log, int64_t node, int64_t before) {
         else high = middle;
     }
     return low;
+}
+
+/* The last row of each node below `before`, or NONE. [count] each */
+EXPORT int64_t histories_latest(const int64_t *offsets, const int64_t *incidence, int64_t count, const int64_t *nodes,
+                                const int64_t *before, int64_t *rows) {
+    const Histories log = {.offsets = offsets, .incidence = incidence};
+    for (int64_t which = 0; which < count; which++) {
+        int64_t end = end_of(&log, nodes[which], before[which]);
+        rows[which] = end > offsets[nodes[which]] ? incidence[end - 1] : NONE;
+    }
+    return count;
 }
 
 /* What nodes at moments attend to: their latest events, and the other ends of these at the same moment.
@@ -248,6 +257,29 @@ EXPORT int64_t histories_attended(const Histories *log, Rows *below, Rows *event
         }
     }
     return count;
+}
+
+/* ---- versions in a table ---- */
+
+/* `checksums` in versions.py, without what is added to each. [count, width] → [count] */
+FOR_EACH_PROCESSOR static uint64_t weighted_sum(int64_t width, const uint32_t *words, const uint64_t *weights) {
+    uint64_t sum = 0;
+    for (int64_t place = 0; place < width; place++) sum += words[place] * weights[place];
+    return sum;
+}
+
+/* Copies of rows of a table, each of `width` words and a checksum. `added`: to each checksum. → how many are wrong */
+EXPORT int64_t versions_read(const uint32_t *table, int64_t width, const uint64_t *weights, int64_t count,
+                             const int64_t *index, const uint64_t *added, uint32_t *words) {
+    int64_t wrong = 0;
+    for (int64_t which = 0; which < count; which++, words += width) {
+        const uint32_t *row = table + index[which] * (width + 2);
+        uint64_t stored;
+        memcpy(words, row, (size_t)width * sizeof(uint32_t));
+        memcpy(&stored, row + width, sizeof(uint64_t));
+        wrong += stored != weighted_sum(width, words, weights) + added[which];
+    }
+    return wrong;
 }
 
 /* ---- encodings of times ---- */
@@ -370,25 +402,50 @@ EXPORT void attend(int64_t count, int64_t heads, int64_t width, int64_t most, co
     attend_to(count, heads, width, most, questions, sources, source_count, lengths, shares, seen);
 }
 
+/* ---- products that are computed once ---- */
+
+/* Products of the vectors of a table with a matrix. */
+typedef struct {
+    double *products; /* [*, width] */
+    int64_t *slots;   /* by id of the vector: where its product stands, or NONE */
+    int64_t count;    /* how many products there are; there is room for more */
+} Products;
+
+/* Where the products of vectors stand; those that are missing are computed. `fresh`: room for `count` ids. */
+static void find_products(const Matrix *matrix, Products *known, const double *table, int64_t stride, int64_t count,
+                          const int64_t *ids, int64_t ids_stride, int64_t *slots, int64_t *fresh) {
+    int64_t first = known->count;
+    for (int64_t which = 0; which < count; which++) {
+        int64_t id = ids[which * ids_stride], *slot = known->slots + id;
+        if (*slot == NONE) {
+            fresh[known->count - first] = id;
+            *slot = known->count++;
+        }
+        slots[which] = *slot;
+    }
+    multiply_double(matrix, known->count - first, table, fresh, stride, known->products + first * matrix->width,
+                    matrix->width);
+}
+
 /* ---- what a layer makes ---- */
 
 /* The numbers of vectors by what they are made of: the ids of vectors below (`ids`, in the order of the plan), and
-   where the vectors of events stand. The parts of those that are new stand one after the other in `parts`
-   [count, 1 + 2K], with how many neighbours they have. → how many are new */
-static int64_t find_made(const Layer *layer, int64_t count, const Plan *plan, const int64_t *ids, int64_t *numbers,
-                         int64_t *parts, int64_t *lengths) {
+   where the vectors of events stand. The parts of those that are new stand one after the other, with how many neighbours
+   they have. → how many are new */
+static int64_t find_made(const Layer *layer, int64_t count, const Plan *plan, const int64_t *ids) {
     int64_t before = layer->made_of->count, most = layer->most, ignored;
     const int64_t *neighbours = ids + count, *places = plan->places;
     for (int64_t which = 0; which < count; which++) {
-        int64_t new = layer->made_of->count - before, length = plan->lengths[which], *own = parts + new * (1 + 2 * most);
+        int64_t new = layer->made_of->count - before, length = plan->lengths[which];
+        int64_t *own = plan->parts + new * (1 + 2 * most);
         for (int64_t place = 0; place < 1 + 2 * most; place++) own[place] = NONE;
         own[0] = ids[which];
         for (int64_t place = 0; place < length; place++) {
             own[1 + place] = *neighbours++;
             own[1 + most + place] = layer->event_slots[layer->events[*places++]];
         }
-        lengths[new] = length;
-        if (rows_find(layer->made_of, 1, (const uint64_t *)own, numbers + which, &ignored) == NO_ROOM) return NO_ROOM;
+        plan->part_lengths[new] = length;
+        if (rows_find(layer->made_of, 1, (const uint64_t *)own, plan->made + which, &ignored) == NO_ROOM) return NO_ROOM;
     }
     return layer->made_of->count - before;
 }
@@ -397,28 +454,12 @@ static int64_t find_made(const Layer *layer, int64_t count, const Plan *plan, co
 typedef struct {
     const double *below, *events; /* vectors; the first is NULL where all of them are zero */
     int64_t below_width, event_width;
-    double *questions;            /* [*, heads * width + d] products of vectors below */
-    int64_t *question_slots;      /* by id of the vector below: where its product stands, or NONE */
-    int64_t question_count;
-    double *vectors;              /* [*, d] of this layer */
+    Products questions; /* [*, heads * width + d] */
+    double *vectors;    /* [*, d] of this layer */
     int64_t vector_count;
+    int64_t *ids;       /* of the vector, by number of node and mask */
+    int64_t id_count;
 } Tables;
-
-/* Where the questions of nodes stand; those that are missing are computed. `fresh`: room for `count` ids. */
-static void find_questions(const Layer *layer, Tables *tables, int64_t count, const int64_t *parts, int64_t *slots,
-                           int64_t *fresh) {
-    int64_t first = tables->question_count, width = layer->to_questions->width;
-    for (int64_t which = 0; which < count; which++) {
-        int64_t id = parts[which * (1 + 2 * layer->most)], *slot = tables->question_slots + id;
-        if (*slot == NONE) {
-            fresh[tables->question_count - first] = id;
-            *slot = tables->question_count++;
-        }
-        slots[which] = *slot;
-    }
-    multiply_double(layer->to_questions, tables->question_count - first, tables->below, fresh, tables->below_width,
-                    tables->questions + first * width, width);
-}
 
 /* Hidden layers, from products of what was seen: without events, nothing was seen. */
 static void finish(int64_t count, int64_t d, const int64_t *lengths, const double *questions, const int64_t *slots,
@@ -432,28 +473,74 @@ static void finish(int64_t count, int64_t d, const int64_t *lengths, const doubl
     }
 }
 
-/* Make what was planned, `count` vectors, from the vectors below (`ids`, in the order of the plan): their numbers by what
-   they are made of. `parts` and `room`: for [count, 1 + 2K] and [3, count] numbers. → how many were not made before */
-EXPORT int64_t layer_compute(const Layer *layer, int64_t count, const Plan *plan, const int64_t *ids, Tables *tables,
-                             int64_t *numbers, int64_t *parts, int64_t *room) {
-    int64_t *lengths = room, *slots = room + count, stride = 1 + 2 * layer->most, d = layer->to_answers->width;
-    int64_t width = layer->heads * layer->width, made = find_made(layer, count, plan, ids, numbers, parts, lengths);
-    if (made <= 0) return made;
-    if (tables->below) find_questions(layer, tables, made, parts, slots, slots + count);
-    else memset(slots, 0, (size_t)made * sizeof(int64_t));
-    const double *questions = tables->below ? tables->questions : layer->question;
-    for (int64_t first = 0; first < made; first += AT_ONCE) {
-        int64_t some = made - first < AT_ONCE ? made - first : AT_ONCE, *from = parts + first * stride;
+/* Make vectors of the parts of a plan, `count` of them. */
+static void make(const Layer *layer, int64_t count, const Plan *plan, Tables *tables) {
+    int64_t stride = 1 + 2 * layer->most, d = layer->to_answers->width, width = layer->heads * layer->width;
+    if (tables->below)
+        find_products(layer->to_questions, &tables->questions, tables->below, tables->below_width, count, plan->parts,
+                      stride, plan->slots, plan->room);
+    else memset(plan->slots, 0, (size_t)count * sizeof(int64_t));
+    const double *questions = tables->below ? tables->questions.products : layer->question;
+    for (int64_t first = 0; first < count; first += AT_ONCE) {
+        int64_t some = count - first < AT_ONCE ? count - first : AT_ONCE, *from = plan->parts + first * stride;
         double *vectors = tables->vectors + tables->vector_count * d;
-        Source asked = {questions, slots + first, width + d, 1};
+        Source asked = {questions, plan->slots + first, width + d, 1};
         Source sources[] = {{tables->below, from + 1, tables->below_width, stride},
                             {tables->events, from + 1 + layer->most, tables->event_width, stride}};
         int skipped = !tables->below;
-        attend_to(some, layer->heads, layer->width, layer->most, &asked, sources + skipped, 2 - skipped, lengths + first,
-                  layer->shares, layer->seen);
+        attend_to(some, layer->heads, layer->width, layer->most, &asked, sources + skipped, 2 - skipped,
+                  plan->part_lengths + first, layer->shares, layer->seen);
         multiply_double(layer->to_answers, some, layer->seen, NULL, width, vectors, d);
-        finish(some, d, lengths + first, questions, slots + first, width + d, vectors);
+        finish(some, d, plan->part_lengths + first, questions, plan->slots + first, width + d, vectors);
         tables->vector_count += some;
     }
+}
+
+/* Make what was planned, `count` vectors, from the vectors below (`ids`, in the order of the plan). `numbers`: of all that
+   was requested, by node and mask; they are replaced by ids. → how many were not made before */
+EXPORT int64_t layer_compute(const Layer *layer, int64_t asked, int64_t *numbers, int64_t count, const Plan *plan,
+                             const int64_t *ids, Tables *tables) {
+    int64_t made = find_made(layer, count, plan, ids);
+    if (made < 0) return made;
+    if (made) make(layer, made, plan, tables);
+    memcpy(tables->ids + tables->id_count, plan->made, (size_t)count * sizeof(int64_t));
+    tables->id_count += count;
+    for (int64_t which = 0; which < asked; which++) numbers[which] = tables->ids[numbers[which]];
     return made;
+}
+
+/* ---- scores of links ---- */
+
+/* See `Decoder`; `out`: of each class. */
+typedef struct {
+    const Matrix *source, *target;
+    const double *bias, *out, *out_bias; /* [d], [classes, d], [classes] */
+    int64_t classes;
+} Decoder;
+
+FOR_EACH_PROCESSOR static void decode(const Decoder *decoder, int64_t count, const double *sources,
+                                      const int64_t *source_slots, const double *targets, const int64_t *target_slots,
+                                      double *hidden, double *scores) {
+    int64_t d = decoder->source->width;
+    for (int64_t which = 0; which < count; which++) {
+        const double *source = sources + source_slots[which] * d, *target = targets + target_slots[which] * d;
+        for (int64_t column = 0; column < d; column++) {
+            double sum = source[column] + target[column] + decoder->bias[column];
+            hidden[column] = sum < 0.0 ? 0.0 : sum;
+        }
+        for (int64_t class = 0; class < decoder->classes; class++)
+            *scores++ = dot(hidden, decoder->out + class * d, d) + decoder->out_bias[class];
+    }
+}
+
+/* The scores of links between vectors of a table. `room`: for [3, count] ids; `hidden`: for d numbers.
+   → [count, classes] */
+EXPORT int64_t links_score(const Decoder *decoder, const double *table, int64_t stride, Products *sources,
+                           Products *targets, int64_t count, const int64_t *source_ids, const int64_t *target_ids,
+                           int64_t *room, double *hidden, double *scores) {
+    int64_t *fresh = room + 2 * count;
+    find_products(decoder->source, sources, table, stride, count, source_ids, 1, room, fresh);
+    find_products(decoder->target, targets, table, stride, count, target_ids, 1, room + count, fresh);
+    decode(decoder, count, sources->products, room, targets->products, room + count, hidden, scores);
+    return count;
 }

@@ -39,9 +39,12 @@ _ARGUMENTS: dict[str, list[Any]] = {
     "rows_close": [Pointer],
     "rows_find": [Pointer, Number, Pointer, Pointer, Pointer],
     "layer_find": [Pointer, *[Number] * 2, *[Pointer] * 6],
-    "layer_plan": [Pointer, Number, *[Pointer] * 2],
-    "layer_compute": [Pointer, Number, *[Pointer] * 6],
+    "layer_plan": [Pointer, Number, *[Pointer] * 3],
+    "layer_compute": [Pointer, Number, Pointer, Number, *[Pointer] * 3],
+    "links_score": [*[Pointer] * 2, Number, *[Pointer] * 2, Number, *[Pointer] * 5],
     "rows_all": [Pointer, Pointer],
+    "histories_latest": [*[Pointer] * 2, Number, *[Pointer] * 3],
+    "versions_read": [Pointer, Number, Pointer, Number, *[Pointer] * 3],
     "histories_attended": [*[Pointer] * 3, *[Number] * 2, *[Pointer] * 6],
     "matrix_open": [*[Number] * 3, *[Pointer] * 2],
     "matrix_close": [Pointer],
@@ -116,3 +119,11 @@ def check_count(returned: int) -> int:
 def contiguous(array: NDArray[Any]) -> NDArray[Any]:
     """The array as the library reads it: without gaps."""
     return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+
+def address(array: NDArray[Any]) -> int:
+    """Where an array begins: `array.ctypes.data`, which takes several times as long."""
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]
+    except (TypeError, ValueError):  # it may not be written to, or is empty, or has gaps
+        return int(array.ctypes.data)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cody.engine.attention import Attention, Decoder, Maps
-from cody.engine.library import Number, Pointer, check_count, contiguous, library, structure
+from cody.engine.library import Number, Pointer, address, check_count, contiguous, library, structure
 from cody.engine.rows import CompiledRows
 from cody.engine.weights import Weights
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph
@@ -43,8 +43,7 @@ class Histories:
     def __init__(self, loaded: Any, graph: TemporalGraph) -> None:
         self.library = loaded
         self.arrays = [np.ascontiguousarray(getattr(graph, name), dtype) for name, dtype in _DTYPES.items()]  # held
-        addresses = (array.ctypes.data for array in self.arrays)
-        self.log = _Histories(*addresses, graph.num_nodes, graph.num_rows)
+        self.log = _Histories(*map(address, self.arrays), graph.num_nodes, graph.num_rows)
 
     def attended(self, keys: IntArray, before: IntArray, most: int) -> Attended:
         """What nodes at moments attend to: at most so many events each.
@@ -58,9 +57,8 @@ class Histories:
         own, length = np.empty((2, len(keys)), dtype=np.int64)
         neighbours, event_ids = np.empty((2, len(keys), most), dtype=np.int64)
         arrays = contiguous(keys), contiguous(before), own, neighbours, event_ids, length
-        addresses = (array.ctypes.data for array in arrays)
         handles = ctypes.byref(self.log), below.handle, events.handle
-        check_count(self.library.histories_attended(*handles, len(keys), most, *addresses))
+        check_count(self.library.histories_attended(*handles, len(keys), most, *map(address, arrays)))
         return Attended(below.all()[:, 0], own, neighbours, events.all()[:, 0], event_ids, length)
 
 
@@ -94,9 +92,11 @@ class LinkScorer:
         return np.concatenate(logits)
 
     def _logits(self, queries: Sequence[Query]) -> FloatArray:
-        src, dst, time, before = (np.array(column) for column in zip(*queries, strict=True))
-        moments, moment = np.unique(np.stack([time, before]), axis=1, return_inverse=True)
-        views = Views(self.graph, moments[0], moments[1].astype(np.int64))
+        number: dict[tuple[float, int], int] = {}  # of each moment
+        moment = np.array([number.setdefault((query.time, query.before), len(number)) for query in queries])
+        time, before = zip(*number, strict=True)
+        views = Views(self.graph, np.array(time, dtype=np.float64), np.array(before, dtype=np.int64))
+        src, dst = ([query[end] for query in queries] for end in (0, 1))
         roots, ends = np.unique(views.key(np.stack([src, dst]), moment), return_inverse=True)
         hidden = self._embed(views, roots, len(self.maps))
         source, target = hidden[ends.reshape(2, -1)]

@@ -13,6 +13,7 @@ why.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -35,7 +36,6 @@ class EditableEvents:
         events = np.array(sorted(self._seen()), dtype=np.int64)
         self.events: IntArray = graph.in_time_order(events)  # [u] in the order of time
         self.imagined = self.events[self.events >= graph.num_events]
-        self.bit = {row: 1 << place for place, row in enumerate(self.events.tolist())}
         self.words = max(1, -(-len(self.events) // 64))
         self._sorted = np.argsort(self.events, kind="stable")
 
@@ -51,14 +51,16 @@ class EditableEvents:
 
     def masks(self, changes: Sequence[Change]) -> Masks:
         """The bits of changes. [n] → [n, w]"""
-        bit, masks = self.bit, []
-        for change in changes:
-            rows: Iterable[int] = change
-            if self.graph.imagined is not None:
-                outcome = self.graph.difference(change, self.query)
-                rows = (*outcome.absent, *outcome.present)
-            masks.append(sum([bit.get(row, 0) for row in rows]))
-        return as_words(masks, self.words)
+        if self.graph.imagined is not None:
+            outcomes = [self.graph.difference(change, self.query) for change in changes]
+            changes = [frozenset((*outcome.absent, *outcome.present)) for outcome in outcomes]
+        lengths = np.fromiter(map(len, changes), dtype=np.int64, count=len(changes))
+        rows = np.fromiter(chain.from_iterable(changes), dtype=np.int64, count=int(lengths.sum()))
+        columns = self.columns(rows)
+        columns[columns == len(self.events)] = -1
+        flags = np.zeros((len(changes), 64 * self.words + 1), dtype=bool)  # the last: of rows without a bit
+        flags[np.repeat(np.arange(len(changes)), lengths), columns] = True
+        return np.packbits(flags[:, :-1], axis=1, bitorder="little").view(np.uint64)
 
     def columns(self, rows: IntArray) -> IntArray:
         """The bit of each row; u where it has none. [...] → [...]"""
@@ -77,12 +79,6 @@ class EditableEvents:
             hit = nodes[place] == ends
             np.bitwise_or.at(masks, (place[hit], word[hit]), np.uint64(1) << bit[hit].astype(np.uint64))
         return masks
-
-
-def as_words(numbers: Sequence[int], words: int) -> Masks:
-    """Python's integers, whose bits are masks, as machine words. [n] → [n, w]"""
-    content = b"".join(number.to_bytes(8 * words, "little") for number in numbers)
-    return np.frombuffer(content, dtype=np.uint64).reshape(len(numbers), words)
 
 
 class AttendedEvents(NamedTuple):

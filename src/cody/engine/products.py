@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cody.engine.library import contiguous, library
+from cody.engine.library import address, contiguous, library
 from cody.graph import FloatArray, IntArray
 
 
@@ -47,7 +46,7 @@ class Matrix:
     def handle(self, loaded: Any) -> int:
         """The matrix as the library has it."""
         if self._handle is None:
-            numbers = map(_address, (self.array, self.added))
+            numbers = map(address, (self.array, self.added))
             handle = loaded.matrix_open(*self.array.shape, self.dtype.itemsize, *numbers)
             if not handle:
                 raise MemoryError
@@ -67,10 +66,6 @@ class Matrix:
         table, ids = contiguous(table), None if ids is None else contiguous(ids)
         count = len(table) if ids is None else len(ids)
         out = np.empty((count, self.width), self.dtype) if out is None else out
-        arrays = _address(table), None if ids is None else _address(ids), table.shape[1], _address(out)
+        arrays = address(table), None if ids is None else address(ids), table.shape[1], address(out)
         loaded.matrix_multiply(self.handle(loaded), self.dtype.itemsize, count, *arrays, out.strides[0] // out.itemsize)
         return out
-
-
-def _address(array: NDArray[Any]) -> int:
-    return array.ctypes.data

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cody.engine.library import check_count, contiguous, library
+from cody.engine.library import address, check_count, contiguous, library
 from cody.engine.masks import Masks
 from cody.graph import IntArray
 
@@ -56,21 +56,21 @@ class CompiledRows:
         """The numbers of rows, and the places where new ones stand first. [n, width] → [n], [m]"""
         rows = contiguous(rows)
         numbers, new = np.empty((2, len(rows)), dtype=np.int64)
-        addresses = rows.ctypes.data, numbers.ctypes.data, new.ctypes.data
-        return numbers, new[: check_count(self.library.rows_find(self.handle, len(rows), *addresses))]
+        return numbers, new[
+            : check_count(self.library.rows_find(self.handle, len(rows), *map(address, (rows, numbers, new))))
+        ]
 
     def find_masked(self, nodes: IntArray, masks: Masks, depends: Masks) -> tuple[IntArray, IntArray]:
         """The same of nodes with the part of their masks that each depends on. [n], [n, w], [nodes, w] → [n], [m]"""
         nodes, masks, (numbers, new) = contiguous(nodes), contiguous(masks), np.empty((2, len(nodes)), dtype=np.int64)
         arrays = nodes, masks, contiguous(depends), np.empty(self.width), numbers, new
-        addresses = (array.ctypes.data for array in arrays)
-        found = self.library.layer_find(self.handle, len(nodes), self.width - 1, *addresses)
+        found = self.library.layer_find(self.handle, len(nodes), self.width - 1, *map(address, arrays))
         return numbers, new[: check_count(found)]
 
     def all(self) -> IntArray:
         """The rows, in the order of their numbers. [count, width]"""
         content = np.empty((self.library.rows_all(self.handle, None), self.width), dtype=np.int64)
-        self.library.rows_all(self.handle, content.ctypes.data)
+        self.library.rows_all(self.handle, address(content))
         return content
 
 

@@ -22,12 +22,14 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cody.engine.library import address, contiguous, library
 from cody.engine.replay import MemoryState
 from cody.engine.weights import Weights
 from cody.errors import ModelError, first_line
@@ -53,8 +55,15 @@ def index_of(graph: TemporalGraph, rows: IntArray, nodes: IntArray) -> IntArray:
 
 def latest_event(graph: TemporalGraph, nodes: IntArray, before: IntArray | int) -> IntArray:
     """The last real event of each node before row `before`; -1 where there is none. [n] → [n]"""
-    ends = graph.ends(nodes, before)
-    return np.where(ends > graph.offsets[nodes], graph.incidence[ends - 1], -1)
+    loaded = library()
+    if loaded is None:
+        ends = graph.ends(nodes, before)
+        return np.where(ends > graph.offsets[nodes], graph.incidence[ends - 1], -1)
+    nodes, rows = np.ascontiguousarray(nodes, np.int64), np.empty(len(nodes), dtype=np.int64)
+    arrays = nodes, np.ascontiguousarray(np.broadcast_to(before, len(nodes)), np.int64), rows
+    lists = [np.ascontiguousarray(column, np.int64) for column in (graph.offsets, graph.incidence)]
+    loaded.histories_latest(*map(address, lists), len(nodes), *map(address, arrays))
+    return rows
 
 
 logger = logging.getLogger(__name__)
@@ -82,15 +91,26 @@ class VersionTable:
 
     def read(self, index: IntArray) -> FloatArray:
         """The versions at `index`, each as it was written. [n] → [n, d]"""
-        words = self.words[index]
-        if not self._is_right(words, index).all():
+        words, is_right = self._copy(index)
+        if not is_right:
             self.repair()
-            words = self.words[index]
-            if not self._is_right(words, index).all():
+            words, is_right = self._copy(index)
+            if not is_right:
                 raise ModelError(
                     f"the memory table {self.file or ''} stays damaged; check the machine's disk and memory"
                 )
-        return words[:, :-2].view(self.dtype)
+        return words.view(self.dtype)
+
+    def _copy(self, index: IntArray) -> tuple[Words, bool]:
+        """The words of versions, and whether all are as they were written. [n] → [n, W]"""
+        loaded = library()
+        if loaded is None:
+            rows = self.words[index]
+            return rows[:, :-2], bool(self._is_right(rows, index).all())
+        width, index = self.words.shape[1] - 2, contiguous(index)
+        words, added = np.empty((len(index), width), np.uint32), _scatter(index.astype(np.uint64) + self.key)
+        table = address(self.words), width, address(checksum_weights(width)), len(index)
+        return words, not loaded.versions_read(*table, *map(address, (index, added, words)))
 
     def part(self, index: IntArray) -> tuple[VersionTable, IntArray]:
         """Rows of words that hold the versions at `index`, and where: these. See `CheckpointedTable.part`."""
@@ -157,6 +177,7 @@ def checksums(words: Words, index: IntArray, key: np.uint64) -> NDArray[np.uint6
     return words.astype(np.uint64) @ weights + _scatter(index.astype(np.uint64) + key)
 
 
+@cache
 def checksum_weights(width: int) -> NDArray[np.uint64]:
     """An odd number for each word of a version. [W]"""
     return _scatter(np.arange(width, dtype=np.uint64)) | np.uint64(1)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cody.engine.library import contiguous, library
+from cody.engine.library import address, contiguous, library
 from cody.graph import FloatArray, IntArray, TemporalGraph
 from cody.models.labels import LabelTask
 from cody.models.sizes import Sizes, node_inputs
@@ -169,8 +169,7 @@ def _encode_compiled(
     """`Weights.encode` by the compiled library; False where an angle may be too large for it."""
     values = out if out.dtype == np.float64 else np.empty(out.shape)
     arrays = contiguous(elapsed.astype(np.float32)), contiguous(frequency), contiguous(phase), values
-    addresses = (array.ctypes.data for array in arrays)
-    if not loaded.encode(len(elapsed), len(frequency), *addresses, values.strides[0] // values.itemsize):
+    if not loaded.encode(len(elapsed), len(frequency), *map(address, arrays), values.strides[0] // values.itemsize):
         return False
     if values is not out:
         out[:] = values

@@ -11,7 +11,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, NamedTuple, Protocol, Self, cast, runtime_checkable
 
 import numpy as np
@@ -707,20 +707,16 @@ def as_model(
 def check_changes(graph: TemporalGraph, changes: Iterable[Iterable[int]]) -> list[Change]:
     """Changes as frozen sets of plain integers; rows that the graph does not have are rejected."""
     try:
-        checked = [_as_rows(change) for change in changes]
+        checked = [change if type(change) is frozenset else frozenset(change) for change in changes]
+        if not set(map(type, chain.from_iterable(checked))) <= {int}:
+            checked = [frozenset(map(operator.index, change)) for change in checked]
     except TypeError:
         raise CallError("changes must be sets of event rows, for example [frozenset(), frozenset({3, 7})]") from None
-    for change in checked:
-        if change and not (min(change) >= 0 and max(change) < graph.num_rows):
-            row = next(row for row in change if not 0 <= row < graph.num_rows)
-            raise CallError(f"event {row} does not exist: rows go from 0 to {graph.num_rows - 1}")
+    rows = frozenset[int]().union(*checked)
+    if rows and not (min(rows) >= 0 and max(rows) < graph.num_rows):
+        row = next(row for row in chain.from_iterable(checked) if not 0 <= row < graph.num_rows)
+        raise CallError(f"event {row} does not exist: rows go from 0 to {graph.num_rows - 1}")
     return checked
-
-
-def _as_rows(change: Iterable[int]) -> Change:
-    if type(change) is frozenset and set(map(type, change)) <= {int}:
-        return change
-    return frozenset(operator.index(row) for row in change)
 
 
 def checked_logits(query: Query, changes: Sequence[Change], answers: Any) -> list[float]:

@@ -12,7 +12,7 @@ Whatever can be evaluated at the same time goes to the model in one batch.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations, islice, product
+from itertools import chain, combinations, islice, product
 from typing import NamedTuple
 
 import numpy as np
@@ -116,29 +116,29 @@ class View:
     def ask(self, sets: Sequence[Change]) -> list[float]:
         """The margins of sets. If the budget has no room for all of them, the first are evaluated before it ends."""
         new = [change for change in dict.fromkeys(sets) if change not in self.numbers]
-        costs = np.cumsum([self.oracle.costs(change) for change in new])
+        costs = np.cumsum(list(map(self.oracle.costs, new)))
         room = int(np.searchsorted(costs, self.limit - self.oracle.spent, side="right"))
         if new[:room]:
             self.rounds += 1
-            logits = self.oracle.ask(new[:room])
-            for change, logit in zip(new, logits, strict=False):
-                self._learn(change, logit)
+            self._learn(new[:room], self.oracle.ask(new[:room]))
         if len(new) > room:
             raise BudgetError(EVALUATIONS)
         return [self.margin(change) for change in sets]
 
-    def _learn(self, change: Change, logit: float) -> None:
-        number = len(self.numbers)
-        if number == len(self._member):
+    def _learn(self, changes: list[Change], logits: list[float]) -> None:
+        """Take the answers of sets that were not evaluated before."""
+        known, original = len(self.numbers), self.oracle.evaluated[frozenset()]
+        while known + len(changes) > len(self._member):
             self._member = np.concatenate([self._member, np.zeros_like(self._member)])
-        self._member[number, [self.place[row] for row in change]] = True
-        self.numbers[change] = number
-        original = self.oracle.evaluated[frozenset()]
-        self._margins.append(shift(original, logit) - abs(original))
-        if flips(original, logit) and (self.best is None or self._rank(change) < self._rank(self.best)):
-            if self.best is None or len(change) < len(self.best):
-                self._improved = len(self.numbers)
-            self.best = change
+        numbers = np.repeat(np.arange(known, known + len(changes)), list(map(len, changes)))
+        self._member[numbers, [self.place[row] for row in chain.from_iterable(changes)]] = True
+        for change, logit in zip(changes, logits, strict=True):
+            self.numbers[change] = len(self.numbers)
+            self._margins.append(shift(original, logit) - abs(original))
+            if flips(original, logit) and (self.best is None or self._rank(change) < self._rank(self.best)):
+                if self.best is None or len(change) < len(self.best):
+                    self._improved = len(self.numbers)
+                self.best = change
 
     @property
     def is_content(self) -> bool:
