@@ -166,6 +166,19 @@ def test_probabilities_are_compared_as_logits(made):
     assert compare(model, ROWS, 1 / (1 + np.exp(-ours)), probabilities=True).agree == len(ROWS)
 
 
+@pytest.mark.parametrize(
+    ("scores", "message"),
+    [
+        ([0.5], "there are 2 rows and 1 scores"),
+        ([0.5, float("nan")], "the score of event 240 is nan; scores must be finite"),
+        (["high", "low"], "scores must be numbers: could not convert string"),
+    ],
+)
+def test_scores_that_are_no_numbers_are_refused(scores, message, made):
+    with pytest.raises(CallError, match=message):
+        compare(made[2], [230, 240], scores)
+
+
 def test_of_other_models_scores_are_compared():
     graph = random_graph(np.random.default_rng(0))
     toy = ToyModel(graph, weights=np.linspace(-1, 1, graph.num_events))

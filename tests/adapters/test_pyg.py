@@ -7,7 +7,7 @@ from torch_geometric.data import TemporalData
 from adapters.pyg_models import naive_logit, random_tgn, states
 from cody import Add, Move, TemporalGraph, explain
 from cody.adapters import from_probabilities, pyg
-from cody.errors import CallError, ModelError, ProbabilityWarning
+from cody.errors import CallError, CodyError, ModelError, ProbabilityWarning
 from cody.models import check_model
 from cody.models.contract import as_model
 from random_events import random_graph
@@ -218,6 +218,57 @@ def test_modules_that_do_not_fit_the_data_are_refused():
     larger = TemporalGraph.from_arrays(graph.src, graph.dst, graph.time, features=graph.features, num_nodes=20)
     with pytest.raises(ModelError, match="the memory has 14 nodes, but the data have 20"):
         wrapped(tgn, larger)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"neighbours": 2.5}, "neighbours must be a whole number, not 2.5"),
+        ({"neighbours": 0}, "neighbours must be at least 1, not 0"),
+        ({"hops": 0}, "hops must be at least 1, not 0"),
+        ({"start": float("nan")}, "start must be a finite number, not nan"),
+        ({"start": "first"}, "start must be a finite number, not 'first'"),
+        ({"gnn": None}, "gnn is missing: only memory may be None"),
+    ],
+)
+def test_options_that_make_no_sense_are_named(given, message):
+    tgn, data = random_tgn(random_graph(np.random.default_rng(4)))
+    with pytest.raises(CallError, match=message):
+        pyg.wrap(**tgn._asdict() | {"data": data} | given)
+
+
+class Altered(nn.Module):
+    """A GNN whose output is changed by a function."""
+
+    def __init__(self, gnn, change):
+        super().__init__()
+        self.gnn, self.change = gnn, change
+
+    def forward(self, *given):
+        return self.change(self.gnn(*given))
+
+
+@pytest.mark.parametrize("memory", [True, False])
+def test_modules_that_answer_at_random_are_refused(memory):
+    tgn, data = random_tgn(random_graph(np.random.default_rng(4), ties=False))
+    given = {"data": data} | ({} if memory else {"memory": None, "node_features": torch.randn(14, 8)})
+    noisy = Altered(tgn.gnn, lambda z: nn.functional.dropout(z, 0.5, training=True))
+    with pytest.raises(ModelError, match="for the same link and history: does one of them draw at random"):
+        pyg.wrap(**tgn._replace(gnn=noisy)._asdict() | given)
+    pyg.wrap(**tgn._replace(gnn=Altered(tgn.gnn, lambda z: z))._asdict() | given)
+
+
+@pytest.mark.parametrize(("change", "returned"), [(lambda z: (z, 1), "a tuple"), (lambda z: z[:1], r"\(1, 8\)")])
+def test_a_gnn_that_returns_something_else_is_named(change, returned):
+    tgn, data = random_tgn(random_graph(np.random.default_rng(4)))
+    with pytest.raises(ModelError, match=f"a row for each of . nodes; it returned {returned}"):
+        pyg.wrap(**tgn._replace(gnn=Altered(tgn.gnn, change))._asdict(), data=data)
+
+
+def test_data_without_events_are_refused():
+    tgn, data = random_tgn(random_graph(np.random.default_rng(4), edge_features=2))
+    with pytest.raises(CodyError, match="no events"):
+        pyg.wrap(**tgn._asdict(), data=data[:0])
 
 
 @pytest.mark.parametrize("sees_own_batch", [True, False])

@@ -19,7 +19,7 @@ import numpy as np
 
 from cody.adapters.history import Feeding, HistoryModel
 from cody.adapters.probabilities import to_logits
-from cody.errors import CallError
+from cody.errors import CallError, first_line
 from cody.graph import FloatArray, TemporalGraph, check_query
 from cody.graph.grid import Grid, make_grid, usual_splits
 from cody.models.contract import Model, graph_of, logits_of_links
@@ -132,9 +132,15 @@ def _checked(
     for row in wanted:
         check_query(graph, graph.query(row))
     numbers = scores.detach().cpu().double().numpy() if hasattr(scores, "detach") else scores
-    given = np.asarray(numbers, dtype=np.float64).reshape(-1)
+    try:
+        given = np.asarray(numbers, dtype=np.float64).reshape(-1)
+    except (TypeError, ValueError) as error:
+        raise CallError(f"scores must be numbers: {first_line(error)}") from None
     if len(given) != len(wanted):
         raise CallError(f"compare needs one score per row: there are {len(wanted)} rows and {len(given)} scores")
+    if not np.isfinite(given).all():
+        place = int(np.flatnonzero(~np.isfinite(given))[0])
+        raise CallError(f"the score of event {wanted[place]} is {given[place]}; scores must be finite")
     return wanted, to_logits(given) if probabilities else given
 
 

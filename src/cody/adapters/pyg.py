@@ -17,6 +17,7 @@ row is passed twice, and the second result is dropped.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -34,10 +35,10 @@ from cody.adapters.history import SNAPSHOT_BYTES, Feeding, HistoryModel
 from cody.adapters.modules import check_modules, copied, evaluating, warn_of_half_precision
 from cody.adapters.past import Events, Past, recent
 from cody.adapters.predictor import LogitPredictor
-from cody.adapters.pyg_ways import Frame, choose_way, updater
+from cody.adapters.pyg_ways import CLOSE, Frame, choose_way, updater
 from cody.adapters.sourced import SourcedModel
 from cody.errors import CallError, ModelError, SlowModelWarning
-from cody.graph import FloatArray, IntArray, Query, TemporalGraph
+from cody.graph import FloatArray, IntArray, Query, TemporalGraph, whole_number
 from cody.graph.grid import make_grid, usual_splits
 from cody.models.contract import fingerprint
 from cody.models.labels import label_task_of
@@ -106,17 +107,21 @@ def wrap(
         snapshot_bytes: memory budget for saved states.
     """
     graph = data if isinstance(data, TemporalGraph) else _graph(data, memory, node_features)
+    for name, module in (("gnn", gnn), ("link_predictor", link_predictor)):
+        if module is None:
+            raise CallError(f"{name} is missing: only memory may be None")
     modules = Modules(*(_copied(module) for module in (memory, gnn, link_predictor)))
     check_modules(**modules._asdict())
     warn_of_half_precision(memory, gnn, link_predictor)
-    options = Options(neighbours, hops, float(start), None if message is None else float(message))
+    options = _options(neighbours, hops, start, message)
     _check(modules, graph, node_features, options)
     labels = label_task_of(classes, about, threshold)
     steps = PygSteps(modules, _rows_of_nodes(node_features), options, 1 if labels is None else labels.outputs)
     gives_logits = steps.gives_logits(graph, probabilities)
     steps.predict.warn()
+    steps.check_repeatable(graph)
     feeding = Feeding(make_grid(batch, usual_splits(graph) if splits is None else splits), bool(sees_own_batch))
-    given = {"identity": _identity(steps, feeding), "hops": hops, "gives_logits": gives_logits}
+    given = {"identity": _identity(steps, feeding), "hops": options.hops, "gives_logits": gives_logits}
     given |= {"classes": classes, "about": about, "threshold": threshold}
     frame = Frame(steps, feeding, given, snapshot_bytes)
     if memory is None:
@@ -287,7 +292,28 @@ class PygSteps:
         if self.memory is not None and self.node_features is not None:
             z = torch.cat([z, self.node_features.to(z)[self._long(subgraph.nodes)]], dim=-1)
         events = Events(graph, subgraph.rows)
-        return self.gnn(z, last_update, self._long(subgraph.edges), self._times(events), self._messages(events))
+        embedded = self.gnn(z, last_update, self._long(subgraph.edges), self._times(events), self._messages(events))
+        if not isinstance(embedded, Tensor) or embedded.shape[:1] != z.shape[:1]:
+            given = tuple(embedded.shape) if isinstance(embedded, Tensor) else f"a {type(embedded).__name__}"
+            raise ModelError(
+                f"gnn(z, last_update, edge_index, t, msg) must return a tensor with a row for each of {len(z)} nodes; "
+                f"it returned {given}"
+            )
+        return embedded
+
+    @torch.no_grad()
+    def check_repeatable(self, graph: TemporalGraph) -> None:
+        """Reject modules that answer the same question in different ways."""
+        if not graph.num_events:
+            return
+        query = graph.query(graph.num_events - 1)
+        subgraph = self.subgraph([query], [Past(graph, query)])
+        first, second = (self.answers(subgraph, graph, *self.state_of(query, subgraph)) for _ in range(2))
+        if not np.allclose(first, second, atol=CLOSE, rtol=CLOSE, equal_nan=True):
+            raise ModelError(
+                f"the modules give {first[0]} and then {second[0]} for the same link and history: does one of them "
+                "draw at random in evaluation mode, too (dropout that is always on, sampled neighbours)?"
+            )
 
     @torch.no_grad()
     def gives_logits(self, graph: TemporalGraph, probabilities: bool | None) -> bool:
@@ -435,7 +461,9 @@ def _graph(data: Any, memory: Any, node_features: Any) -> TemporalGraph:
     nodes = getattr(memory, "num_nodes", None) if node_features is None else len(node_features)
     columns = (np.asarray(getattr(data, name).cpu()) for name in ("src", "dst", "t"))
     message = getattr(data, "msg", None)
-    features = None if message is None else message.reshape(len(message), -1).detach().float().cpu().numpy()
+    if message is not None:
+        message = message[:, None] if message.dim() == 1 else message.flatten(1)
+    features = None if message is None else message.detach().float().cpu().numpy()
     return TemporalGraph.from_arrays(*columns, features=features, num_nodes=nodes)
 
 
@@ -481,10 +509,25 @@ def _update_in_order(src: Tensor, dst: Tensor, t: Tensor, raw_msg: Tensor, msg_s
     msg_store.update(zip(nodes.tolist(), zip(*columns, strict=True), strict=True))
 
 
+def _options(neighbours: Any, hops: Any, start: Any, message: Any) -> Options:
+    """How the modules are called; what makes no sense is rejected."""
+    counts = {"neighbours": whole_number("neighbours", neighbours), "hops": whole_number("hops", hops)}
+    for name, number in counts.items():
+        if number < 1:
+            raise CallError(f"{name} must be at least 1, not {number}")
+    numbers = {"start": start, "message": 0.0 if message is None else message}
+    for name, value in numbers.items():
+        try:
+            finite = math.isfinite(value)
+        except (TypeError, ValueError):
+            finite = False
+        if not finite:
+            raise CallError(f"{name} must be a finite number, not {value!r:.60}")
+    return Options(counts["neighbours"], counts["hops"], float(start), None if message is None else float(message))
+
+
 def _check(modules: Modules, graph: TemporalGraph, node_features: Any, options: Options) -> None:
     memory = modules.memory
-    if options.neighbours < 1:
-        raise CallError(f"neighbours must be at least 1, not {options.neighbours}")
     if options.message is not None and graph.features is not None:
         raise CallError("message is for data without features; these have some, which are the messages")
     if node_features is not None and len(node_features) < graph.num_nodes:

@@ -91,8 +91,9 @@ class CounterfactualAlgorithm(ExplainerAlgorithm):  # type: ignore[misc]
 
         classes = self._classes(scores(graph, query, [frozenset()])[0])
         weights = fingerprint(*(value.detach().cpu() for value in model.state_dict().values()))
-        about = {"classes": classes, "about": "event" if self.model_config.task_level.value == "edge" else "node"}
-        wrapped = as_model(scores, graph, identity=weights, hops=max(self._num_hops(model), 1), **about)
+        about = "event" if self.model_config.task_level.value == "edge" else "node"
+        hops = max(self._num_hops(model), 1)
+        wrapped = as_model(scores, graph, identity=weights, hops=hops, classes=classes, about=about)
         near = {"near": _latest} if self.model_config.task_level.value == "graph" else {}
         with warnings.catch_warnings():  # the settings say whether the outputs are probabilities
             warnings.simplefilter("ignore", ProbabilityWarning)
