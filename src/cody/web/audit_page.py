@@ -40,7 +40,8 @@ def _head(report: AuditReport, model: str, data: str) -> Markup:
         tile(precision, "average precision", "with nothing modified"),
         tile(f"{passed}/{len(report.checks)}", "checks pass", f"overall: {report.status}"),
     ]
-    return report_head(f"Audit · {applied_to(model, data)}", report.summary, report.verdict, tiles=tiles)
+    finding = f"The model {report.summary[:1].lower()}{report.summary[1:]}"
+    return report_head(f"Audit · {applied_to(model, data)}", finding, report.verdict, tiles=tiles)
 
 
 def _checks(report: AuditReport) -> Markup:

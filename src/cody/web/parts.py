@@ -45,12 +45,17 @@ def report_head(
         "div",
         element("p", occasion, class_="occasion"),
         element("p", question) if question else None,
-        element("h1", title),
-        *(element("p", each, class_="answer") for each in answers),
+        element("h1", _unbroken(title)),
+        *(element("p", _unbroken(each), class_="answer") for each in answers),
         element("ul", *listed, class_="badges") if listed else None,
         class_="words",
     )
     return element("header", words, element("ul", *tiles, class_="tiles"), class_="head card")
+
+
+def _unbroken(text: Child) -> Child:
+    """A text whose lines do not end between a number and its per cent."""
+    return text if text is None or isinstance(text, Markup) else text.replace(" %", "\u00a0%")
 
 
 def tile(figure: str, what: str, more: str) -> Markup:
