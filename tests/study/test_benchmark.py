@@ -1,7 +1,9 @@
 """The benchmark with known causes: it resumes, and tells good explainers from bad ones by its files alone."""
 
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -45,6 +47,29 @@ def test_a_finished_run_explains_nothing_again_and_more_explainers_extend_it(res
     extended = [record for record in steps if record is not None]
     assert {record.explainer for record in extended} == {"pbone"}
     assert len(extended) == 12
+
+
+def without_seconds(files):
+    return [replace(row, seconds=None) for row in benchmark_rows(files)]
+
+
+def test_a_run_that_was_killed_anywhere_ends_with_the_same_table(tmp_path):
+    def finish():
+        list(run_benchmark(tmp_path, ["redundant"], EXPLAINERS, links=3, checks=["seed", "unrelated", "robust"]))
+
+    finish()
+    whole = without_seconds(files_of(tmp_path))
+    files = sorted(tmp_path.rglob("*.jsonl"), key=lambda file: file.stat().st_mtime_ns)
+    assert [file.parent.name for file in files[1:]] == ["seed", "unrelated", "robust"]
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        last = files[int(rng.integers(4))]  # was being written, within a line; those after it were not begun
+        for file in files[files.index(last) + 1 :]:
+            file.unlink()
+        content = last.read_bytes()
+        last.write_bytes(content[: int(rng.integers(len(content)))])
+        finish()
+        assert without_seconds(files_of(tmp_path)) == whole
 
 
 def test_rows_are_the_means_of_the_scores_of_single_explanations(results):
