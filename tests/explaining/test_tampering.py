@@ -11,6 +11,7 @@ import cody
 from cody.errors import DataError
 from cody.explaining.claims import CONTRADICTED, verify_explanation
 from cody.explaining.document import ExplanationDocument
+from cody.explaining.even_if import EvenIf
 from cody.graph.units import pair
 from cody.models import ToyModel
 from cody.search.proposals import additions, alterations, moves, removals
@@ -104,3 +105,57 @@ def test_any_changed_value_is_found(asked, options):
     missed = [path for path, value in places if not is_found(plain, path, another(value), model, graph)]
     assert len(places) > 60
     assert missed == []
+
+
+def changed_at(plain, path, value):
+    """The document with another value at a place."""
+    false = copy.deepcopy(plain)
+    part = false
+    for step in path[:-1]:
+        part = part[step]
+    part[path[-1]] = value
+    return false
+
+
+def contradicted(plain, form, model, graph):
+    """Whether a document that was written with a new checksum is rejected or contradicted."""
+    content = {name: each for name, each in plain.items() if name != "checksum"}
+    try:
+        claims = verify_explanation(as_plain(msgspec.convert(content, form)), model, graph, sets=None).claims
+    except DataError:
+        return True
+    return CONTRADICTED in {claim.status for claim in claims}
+
+
+def test_an_alternative_or_an_event_of_it_that_stands_twice_is_found(asked):
+    graph, model = asked
+    found = (cody.explain(model, graph, graph.query(row), size=6, evaluations=60, count=3) for row in range(59, 20, -1))
+    plain = json.loads(next(why for why in found if why.alternatives).to_json())
+    first = plain["alternatives"][0]
+    twice = [
+        (("alternatives",), [*plain["alternatives"], first]),
+        (("alternatives", 0, "rows"), first["rows"] + first["rows"][:1]),
+        (("alternatives", 0), first | {"rows": plain["rows"]}),
+    ]
+    for path, value in twice:
+        assert contradicted(changed_at(plain, path, value), ExplanationDocument, model, graph), path
+
+
+@pytest.mark.parametrize("decision", [cody.rather_than("5"), cody.in_top(3)], ids=["rather", "ranking"])
+def test_a_ranking_without_its_scores_is_no_reason_to_crash(asked, decision):
+    graph, model = asked
+    plain = json.loads(cody.explain(model, graph, graph.query(58), size=6, evaluations=30, decision=decision).to_json())
+    for path in (("standings", 0, "leaders"), ("standings",)):
+        assert contradicted(changed_at(plain, path, []), ExplanationDocument, model, graph)
+
+
+def test_an_even_if_answer_whose_events_stand_twice_or_that_does_not_say_since_when_is_found(asked):
+    graph, model = asked
+    plain = json.loads(cody.even_if(model, graph, graph.query(58), size=6).to_json())
+    assert not contradicted(plain, EvenIf, model, graph)
+    lists = [("candidates",), ("missing", "rows"), ("latest", "rows"), ("unit", "rows")]
+    for path in lists:
+        rows = plain[path[0]] if len(path) == 1 else plain[path[0]][path[1]]
+        assert contradicted(changed_at(plain, path, [*rows, rows[-1]]), EvenIf, model, graph), path
+    assert contradicted(changed_at(plain, ("since",), None), EvenIf, model, graph)
+    assert contradicted(changed_at(plain, ("missing", "rows"), []), EvenIf, model, graph)

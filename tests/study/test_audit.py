@@ -42,6 +42,11 @@ def happened(graph, query, change):
     return sorted(rows | {row for row in present if {query.src, query.dst} & {graph.src[row], graph.dst[row]}})
 
 
+def in_order(graph, rows):
+    """Rows, imagined ones too, by the time of their events."""
+    return graph.in_time_order(np.array(rows, dtype=np.int64)).tolist()
+
+
 def model_of(graph, rule, name="mine"):
     """A model from a function of graph, link and the rows that happened."""
 
@@ -187,21 +192,68 @@ def test_knowing_more_needs_to_be_no_worse_where_both_differ_and_in_all(right, o
     ("changed", "far", "alone"),
     [
         ({1: 0.3, 2: 0.1, 5: 0.02, 50: 0.0}, "about 2 events", "with those alone, 10 % of"),
-        ({1: 0.08, 2: 0.2, 5: 0.09, 50: 0.0}, "about 5 events", "change, though with the last 1 only 8 % do"),
+        ({1: 0.08, 2: 0.2, 5: 0.09, 50: 0.0}, "about 5 events", "the two, though with the last 1 only 8 % do"),
         ({1: 0.08, 5: 0.22, 10: 0.26, 50: 0.3}, "further than 50 events", "with those alone, 30 % of its decisions"),
-        ({1: 0.08, 50: 0.1}, "about 1 event", "with that one alone, 8 % of its decisions change"),
+        ({1: 0.08, 50: 0.1}, "about 1 event", "with that one alone, 8 % of its decisions differ"),
     ],
 )
 def test_a_model_looks_back_to_where_all_longer_histories_decide_alike(changed, far, alone):
     def cut(number):
         (name,) = (name for name, kept in LAST.items() if kept == number)
-        flipped = Share(changed[number], 0.0, 1.0)
-        nothing = dict.fromkeys(("moved", "size", "largest", "average_precision"))
-        return InterventionEffect(name=name, group="history", links=100, flipped=flipped, **nothing)
+        older = Share(changed[number], 0.0, 1.0)
+        nothing = dict.fromkeys(("flipped", "moved", "size", "largest", "average_precision"))
+        return InterventionEffect(name=name, group="history", links=100, older=older, **nothing)
 
     found, number = looks_back([cut(number) for number in changed])
     assert found == f"looks back {far} of each end"
     assert alone in number
+
+
+def test_what_others_did_does_not_count_as_looking_back(graph):
+    """It reads the latest events of each end, and how many events others had, which cut histories do not have."""
+
+    def logits(graph, query, changes):
+        return [last_and_others(graph, query, change) for change in changes]
+
+    def last_and_others(graph, query, change):
+        own = happened(graph, query, change)
+        absent, present = graph.difference(change, query)
+        others = {*range(query.before), *present} - absent - set(own)
+        return min(len(own), 2) + len(others) / 10 - 12.0
+
+    report = cody.audit(cody.as_model(logits, graph, identity="others", hops=2), graph, links=30)
+    assert report.effect("only the last 50 of each end").flipped.value > 0.1
+    assert report.effect("only events of either end").flipped.value > 0.1
+    assert "looks back about 2 events of each end" in report.summary or "looks back about 1 event" in report.summary
+    assert "the histories of neighbours" in report.summary
+    assert "ignores the histories" not in report.summary
+
+
+def test_a_model_of_times_that_ignores_the_order_is_not_said_to_use_it():
+    """How recently the destination was active does not depend on which of its events came first."""
+    graph = random_graph(np.random.default_rng(5), nodes=60, events=400)
+
+    def rule(graph, query, rows):
+        own = [row for row in rows if query.dst in (graph.src[row], graph.dst[row])]
+        return 1.0 if own and query.time - graph.time[own].max() < 20 else -1.0
+
+    report = cody.audit(model_of(graph, rule), graph, links=40)
+    assert report.effect("times exchanged among events").flipped.value > 0.1
+    assert report.effect("times exchanged within each end").flipped.value == 0
+    assert re.search(r"(Uses|Depends on) their times", report.summary)
+    assert "ignores the order of events (0 %)" in report.summary
+
+
+def test_a_model_of_order_that_ignores_times_uses_the_order(graph):
+    """Whether the latest event of the source was with the destination: no time is read, only which event is last."""
+
+    def rule(graph, query, rows):
+        own = [row for row in in_order(graph, rows) if query.src in (graph.src[row], graph.dst[row])]
+        return 1.0 if own and query.dst in (graph.src[own[-1]], graph.dst[own[-1]]) else -1.0
+
+    report = cody.audit(model_of(graph, rule), graph, links=40)
+    assert re.search(r"(Uses|Depends on) the order of events", report.summary)
+    assert re.search(r"ignores .*their times \(0 %\)", report.summary)
 
 
 def rated(rng, read):

@@ -20,7 +20,7 @@ from cody.cli.show import Prose, ShownPart, print_parts
 from cody.errors import CallError
 from cody.study.audit import LINKS
 from cody.study.audit import audit as audit_model
-from cody.study.audit_report import FAIL, PASS, WARN, AuditReport
+from cody.study.audit_report import FAIL, PASS, WARN, AuditReport, signed
 from cody.study.instances import TEST_PERIOD
 from cody.study.shares import Share
 from cody.utils.tables import TextTable
@@ -28,8 +28,8 @@ from cody.utils.words import applied_to, count
 
 _links, _decision, _output = option_fields("Which links"), option_fields("The decision"), option_fields("Output")
 NEVER = "never"
-COLUMNS = ["name", "group", "links", "flipped", "low", "high", "moved", "size", "largest"]
-COLUMNS += ["average_precision", "gained"]
+COLUMNS = ["name", "group", "links", "flipped", "low", "high", "moved", "moved_low", "moved_high", "size", "largest"]
+COLUMNS += ["average_precision", "gained", "gained_low", "gained_high"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +129,11 @@ def _limit(text: str) -> tuple[str, float]:
 def _rows(report: AuditReport) -> Iterator[dict[str, object]]:
     for effect in report.effects:
         row: dict[str, object] = {name: getattr(effect, name, None) for name in COLUMNS}
-        low, high = (None, None) if effect.flipped is None else (effect.flipped.low, effect.flipped.high)
-        shares = {name: getattr(effect, name) for name in ("flipped", "moved", "gained")}
-        yield row | {"low": low, "high": high} | {name: share and share.value for name, share in shares.items()}
+        for name, prefix in (("flipped", ""), ("moved", "moved_"), ("gained", "gained_")):
+            share: Share | None = getattr(effect, name)
+            value, low, high = (None, None, None) if share is None else (share.value, share.low, share.high)
+            row |= {name: value, f"{prefix}low": low, f"{prefix}high": high}
+        yield row
 
 
 def _shown(report: AuditReport, model: str, data: str) -> Iterator[ShownPart]:
@@ -167,8 +169,8 @@ def _effects(report: AuditReport) -> TextTable:
         if effect.group != group:
             group = effect.group
             table.add_row(click.style(group, bold=True), "", "", "", "")
-        logit = f"{effect.moved.value:+.2f}".replace("-0.00", "+0.00")
-        gained = "" if effect.gained is None else f"{100 * effect.gained.value:+.1f}".replace("-0.0", "+0.0")
+        logit = signed(effect.moved.value, 2)
+        gained = "" if effect.gained is None else signed(100 * effect.gained.value, 1)
         table.add_row(f"  {effect.name}", bar(effect.flipped.value), _interval(effect.flipped), logit, gained)
     return table
 

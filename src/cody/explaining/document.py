@@ -583,9 +583,14 @@ def _check(form: ExplanationDocument) -> None:
     known = set(form.candidates.row)
     if len(known) < len(form.candidates.row):
         raise ValueError("an event stands twice among the candidates")
-    for rows in (form.rows, *(other.rows for other in form.alternatives)):
+    answers = [form.rows, *(other.rows for other in form.alternatives)]
+    for rows in answers:
         if not known.issuperset(rows):
             raise ValueError(f"{min(set(rows) - known)} is not the row of a candidate")
+        if len(set(rows)) < len(rows):
+            raise ValueError("an event stands twice in an alternative")
+    if len(set(map(frozenset, answers))) < len(answers):
+        raise ValueError("an alternative stands twice, or is the answer itself")
     if form.units is not UNSET and not known.issuperset(form.units.row):
         raise ValueError("a unit is not that of a candidate")
     if form.units is not UNSET and len(set(form.units.row)) < len(form.units.row):

@@ -94,7 +94,7 @@ class EvenIf(Document, frozen=True, tag_field="schema", tag=SCHEMA):
     robust: Annotated[Count, Meta(description="no removal of at most this many candidates changes the decision")]
     decisive: Annotated[tuple[Count, ...] | None, Meta(description="a smallest removal that was found to change it")]
     decisive_names: Annotated[tuple[str, ...], Meta(description="the names of these, if they are units")]
-    latest: Annotated[Missing | None, Meta(description="all candidates since a time; null: not even the last one")]
+    latest: Annotated[Missing | None, Meta(description="all candidates since a time; null: none was found")]
     since: Annotated[float | None, Meta(description="that time")]
     unit: Annotated[Missing | None, Meta(description="the largest pair, node or day; null: none")]
     evaluations: Count

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, islice
 from typing import Any
@@ -112,6 +113,8 @@ class _Kept:
         query = check_explainable(model, graph, query)
         if (graph.name(query.src), graph.name(query.dst), query.time) != (found.src, found.dst, found.time):
             raise CallError(f"event {found.event} is another {subject_of(model)}")
+        if twice := _twice(found.candidates):
+            raise CallError(f"event {twice[0]} stands twice among the candidates")
         later = [row for row in found.candidates if row >= query.before]
         if later or not found.candidates:
             raise CallError(f"event {later[0]} is not a past event" if later else "it has no candidates")
@@ -158,6 +161,11 @@ def _units(found: EvenIf, model: Model, graph: TemporalGraph, query: Query) -> d
     return near.known_by(found.candidates)
 
 
+def _twice(rows: Sequence[int]) -> list[int]:
+    """The rows that stand there more than once."""
+    return [row for row, number in Counter(rows).items() if number > 1]
+
+
 def _unlike(claimed: float, found: float) -> list[str]:
     return [f"{found:.5f}, not {claimed:.5f}"] if differ(claimed, found) else []
 
@@ -165,8 +173,10 @@ def _unlike(claimed: float, found: float) -> list[str]:
 def _other_words(found: EvenIf, about: str, replay: _Kept) -> Iterator[str]:
     """What the document says of the link and of its candidates that does not follow from the log and the numbers."""
     graph, query, space = replay.graph, replay.query, replay.space
-    named = {*found.kept_rows, *(found.decisive or ())}
-    named |= {row for part in (found.missing, found.latest, found.unit) if part for row in part.rows}
+    parts = [part.rows for part in (found.missing, found.latest, found.unit) if part]
+    parts += [found.kept_rows, found.decisive or ()]
+    yield from (f"event {row} stands twice" for rows in parts for row in _twice(rows))
+    named = frozenset().union(*parts)
     yield from (f"event {row} is not a candidate" for row in sorted(named - replay.candidates))
     if named - replay.candidates:
         return
@@ -200,10 +210,14 @@ def _missing(found: EvenIf, replay: _Kept) -> Iterator[Claim]:
         yield checked("score with nothing but the kept ones", faults, f"{found.only or 0.0:.5f}")
         if found.missing is not None:
             others = replay.candidates - kept
-            faults = [] if frozenset(found.missing.rows) in (others, NOTHING) else ["it is not all other candidates"]
+            gone = gone_without(replay.space, replay.query, replay.candidates, kept, alone=found.alone)
+            same = frozenset(found.missing.rows) == (others if gone else NOTHING)
+            faults = [] if same else ["it is not all other candidates"]
             yield _stands("all others could be missing", found.missing, replay.margin_of_kept(kept), replay, faults)
-    if found.latest is not None:
-        since = replay.space.rows[replay.graph.time[replay.space.rows] >= (found.since or 0.0)]
+    if found.latest is not None and found.since is None:
+        yield Claim("everything since then could be missing", CONTRADICTED, "it does not say since when")
+    if found.latest is not None and found.since is not None:
+        since = replay.space.rows[replay.graph.time[replay.space.rows] >= found.since]
         faults = [] if frozenset(since.tolist()) == frozenset(found.latest.rows) else ["these are not all since then"]
         margin = replay.margin(frozenset(found.latest.rows))
         yield _stands("everything since then could be missing", found.latest, margin, replay, faults)

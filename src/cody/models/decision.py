@@ -500,4 +500,5 @@ class Labelled(Decision):
 
     def figure(self, state: State) -> str:
         """The class with the highest score."""
-        return "–" if state.standing is None else state.standing.leaders[0].name
+        leaders = () if state.standing is None else state.standing.leaders
+        return leaders[0].name if leaders else "–"

@@ -61,8 +61,8 @@ def numbers(*values: float | None, line: float = 0.0) -> list[str]:
         values: The numbers; None is not known.
         line: Where the decision changes. A number that is not this one is not written like it.
 
-    >>> numbers(0.92, 0.498, line=0.5), numbers(1.5, -0.001), numbers(0.92, 0.5, line=0.5)
-    (['0.920', '0.498'], ['1.500', '-0.001'], ['0.92', '0.50'])
+    >>> numbers(0.92, 0.498, line=0.5), numbers(1.5, -0.001), numbers(0.92, 0.5, line=0.5), numbers(None)
+    (['0.920', '0.498'], ['1.500', '-0.001'], ['0.92', '0.50'], ['–'])
 
     A probability near a small threshold has as many digits as it takes to write two of the threshold:
 
@@ -72,7 +72,7 @@ def numbers(*values: float | None, line: float = 0.0) -> list[str]:
     (['1.00', '0.88'], ['0.998', '0.881'])
     """
     known = [value for value in values if value is not None]
-    pairs = [(value, line) for value in known] + [(known[0], known[-1])] * bool(known)
+    pairs = [*((value, line) for value in known), *zip(known[:1], known[-1:], strict=True)]
     pairs = [(one, other) for one, other in pairs if one != other]
 
     def tells_apart(digits: int) -> bool:

@@ -35,7 +35,7 @@ from cody.study.audit_report import (
     verdict_of,
 )
 from cody.study.instances import TEST_PERIOD, check_sample, rows_of
-from cody.study.interventions import INTERVENTIONS, Intervention, ModifiedPast, Near
+from cody.study.interventions import INTERVENTIONS, LAST, OWN, Intervention, ModifiedPast, Near
 from cody.study.pool import ATTEMPTS, Opener, run_in_processes
 from cody.utils.forms import Form, as_line, parse, read
 from cody.utils.signatures import readable_help
@@ -162,13 +162,17 @@ def _report(
     truth = drawn.truth
     original = np.array([each.logit for each in audited]) - line
     reasons = {name: reason for each in reversed(audited) for name, reason in each.reasons.items()}
+    logits = {
+        each.name: np.array([link.modified.get(each.name, np.nan) for link in audited]) - line for each in interventions
+    }
     effects = tuple(
         effect_of(
             each,
-            np.array([link.modified.get(each.name, np.nan) for link in audited]) - line,
+            logits[each.name],
             original,
             truth,
             reasons.get(each.name, "no link has such events"),
+            logits.get(OWN) if each.name in LAST else None,
         )
         for each in interventions
     )

@@ -21,6 +21,7 @@ from cody.study.interventions import (
     ORDER,
     PARTNERS,
     TIME,
+    WHEN,
     Intervention,
 )
 from cody.study.metrics import within
@@ -63,6 +64,9 @@ class InterventionEffect(Form, frozen=True, kw_only=True):
     largest: Annotated[float | None, Meta(description="largest absolute change of the logit")]
     average_precision: Annotated[float | None, Meta(description="under the modified past; null: all links are alike")]
     gained: Annotated[Share | None, Meta(description="change of average precision on these links")] = None
+    older: Annotated[
+        Share | None, Meta(description="of a cut history: share of decisions that all events of the two ends change")
+    ] = None
     reason: Annotated[str, Meta(description="why it applies to no link; empty if it does")] = ""
 
 
@@ -134,7 +138,12 @@ def read_audit(text: str | bytes) -> AuditReport:
 
 
 def effect_of(
-    intervention: Intervention, logits: FloatArray, original: FloatArray, truth: BoolArray, reason: str
+    intervention: Intervention,
+    logits: FloatArray,
+    original: FloatArray,
+    truth: BoolArray,
+    reason: str,
+    uncut: FloatArray | None = None,
 ) -> InterventionEffect:
     """What an intervention changes.
 
@@ -144,6 +153,7 @@ def effect_of(
         original: The same with nothing changed. [n]
         truth: Which links happened. [n]
         reason: Why it applies to no link, if it does not.
+        uncut: Of a cut history: the logits with all events of the two ends. [n]
     """
     name, applies = intervention.name, ~np.isnan(logits)
     if not applies.any():
@@ -155,13 +165,19 @@ def effect_of(
         name=name,
         group=intervention.group,
         links=int(applies.sum()),
-        flipped=mean([float(flips(*pair)) for pair in zip(before.tolist(), after.tolist(), strict=True)]),
+        flipped=_differing(before, after),
         moved=mean(shift),
         size=float(np.abs(shift).mean()),
         largest=float(np.abs(shift).max()),
         average_precision=precision_of(after, happened),
         gained=_gained(before, after, happened),
+        older=None if uncut is None else _differing(uncut[applies], after),
     )
+
+
+def _differing(some: FloatArray, others: FloatArray) -> Share:
+    """The share of decisions that differ."""
+    return mean([float(flips(*pair)) for pair in zip(some.tolist(), others.tolist(), strict=True)])
 
 
 def precision_of(scores: FloatArray, truth: BoolArray) -> float | None:
@@ -235,7 +251,7 @@ def checks_of(
             detail = f"changes a logit by up to {effect.largest:.2g}" if reacts else "nothing beyond rounding"
             name = f"{effect.name}: changes nothing"
             yield AuditCheck(name=name, status=FAIL if reacts else PASS, detail=detail)
-    for group, word in ((TIME, "times"), (ORDER, "the order of events"), (FEATURES, "features")):
+    for group, word in ((TIME, "times"), (WHEN, "order or times"), (FEATURES, "features")):
         known = strongest(effects, group)
         if known is not None:
             share = _flipped(known)
@@ -269,14 +285,20 @@ def _gains_from_features(effects: Sequence[InterventionEffect]) -> Iterator[Audi
     gains = [effect.gained for effect in reacts if effect.gained is not None]
     if gains:
         lost = min(gains, key=lambda gained: gained.high)
-        points = f"{100 * lost.value:+.1f} points [{100 * lost.low:+.1f}, {100 * lost.high:+.1f}]"
+        points = f"{signed(100 * lost.value, 1)} points [{signed(100 * lost.low, 1)}, {signed(100 * lost.high, 1)}]"
         status = PASS if lost.high < 0 else WARN
         yield AuditCheck(name="gains from features", status=status, detail=f"average precision without them {points}")
 
 
 def strongest(effects: Sequence[InterventionEffect], group: str) -> InterventionEffect | None:
-    """The intervention of a group that changes most decisions; None: none of them applies."""
+    """The intervention of a group that changes most decisions; None: none of them applies.
+
+    Times exchanged among all events change the order and also when each node was active. Of a model that ignores the
+    latter, they tell whether it uses the order.
+    """
     known = [effect for effect in effects if effect.group == group and effect.flipped is not None]
+    if group == ORDER and not any(_flipped(effect) >= IGNORED for effect in effects if effect.group == TIME):
+        known += [effect for effect in effects if effect.group == WHEN and effect.flipped is not None]
     return max(known, key=_flipped, default=None)
 
 
@@ -364,14 +386,19 @@ def _cost(effect: InterventionEffect) -> str:
 
 
 def looks_back(effects: Sequence[InterventionEffect]) -> tuple[str, str] | None:
-    """How far a model looks back, and the number behind it; None: that was not part of the audit."""
-    cuts = sorted((LAST[effect.name], _flipped(effect)) for effect in effects if effect.name in LAST and effect.flipped)
+    """How far a model looks back, and the number behind it; None: that was not part of the audit.
+
+    A cut history has nothing that others did, so it is compared with all events of the two ends and nothing else: what
+    differs is due to the older events alone.
+    """
+    cuts = sorted((LAST[effect.name], effect.older.value) for effect in effects if effect.older is not None)
     if not cuts:
         return None
     # More history may change more decisions: as few events as are enough, of all cuts from there on.
     enough = list(takewhile(lambda cut: cut[1] <= LOOKS_BACK, reversed(cuts)))
     number, share = (enough or cuts)[-1]
-    alone = f"with {'that one' if number == 1 else 'those'} alone, {percent(share)} of its decisions change"
+    alone = f"with {'that one' if number == 1 else 'those'} alone, {percent(share)} of its decisions differ from those "
+    alone += "with all events of the two"
     sooner = next((cut for cut in cuts if cut[0] < number and cut[1] <= LOOKS_BACK), None)
     if sooner is not None:
         alone += f", though with the last {sooner[0]} only {percent(sooner[1])} do"
@@ -398,3 +425,12 @@ def _decides_alike(reference: ReferenceAgreement) -> str:
 def percent(share: float) -> str:
     """A share without decimals."""
     return f"{100 * share:.0f} %"
+
+
+def signed(number: float, decimals: int) -> str:
+    """A change with its sign; no change is +0.
+
+    >>> signed(-1.25, 1), signed(-0.001, 2)
+    ('-1.2', '+0.00')
+    """
+    return f"{round(number, decimals) or 0.0:+.{decimals}f}"

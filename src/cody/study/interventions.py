@@ -58,7 +58,8 @@ class Intervention:
     fault: str = ""  # what a model that reacts to it does wrong; empty: a model may react to it
 
 
-ORDER, TIME, DIRECTION, PARTNERS, FEATURES = "order", "times", "direction", "partners", "features"
+ORDER, TIME, WHEN = "order", "times", "order and times"
+DIRECTION, PARTNERS, FEATURES = "direction", "partners", "features"
 NEIGHBOURS, HISTORY, FAULT = "neighbours", "history", "must not matter"
 
 
@@ -97,6 +98,17 @@ def rounded(near: Near) -> ModifiedPast | None:
 def shuffled(near: Near) -> ModifiedPast | None:
     """The times of the events near the link exchanged among them, so that they are in another order."""
     return _moved(near, near.rng.permutation(near.times).tolist())
+
+
+def other_order(near: Near) -> ModifiedPast | None:
+    """The times of events of the same ends exchanged: each end is active at the same moments, in another order."""
+    graph, query, times = near.graph, near.query, np.array(near.times)
+    sides = [(graph.src[near.rows] == end) | (graph.dst[near.rows] == end) for end in (query.src, query.dst)]
+    for with_src in (False, True):
+        for with_dst in (False, True):
+            same = np.flatnonzero((sides[0] == with_src) & (sides[1] == with_dst))
+            times[same] = near.rng.permutation(times[same])
+    return _moved(near, times.tolist())
 
 
 def other_gaps(near: Near) -> ModifiedPast | None:
@@ -185,6 +197,13 @@ def last_events(number: int, near: Near) -> ModifiedPast:
     return ModifiedPast(query, kept=frozenset(row for rows in kept for row in rows))
 
 
+def only_of_either(near: Near) -> ModifiedPast:
+    """A past that consists of all events of the two ends: nothing that others did with each other."""
+    query, graph = near.query, near.graph
+    kept = (graph.history(node, query.before).tolist() for node in {query.src, query.dst})
+    return ModifiedPast(query, kept=frozenset(row for rows in kept for row in rows))
+
+
 def only_of(ends: tuple[str, ...], near: Near) -> ModifiedPast:
     """A past that consists of the events of the source, of the destination, or of the two together."""
     query, graph = near.query, near.graph
@@ -207,8 +226,10 @@ def without_future(near: Near) -> ModifiedPast | None:
 
 
 LAST = {f"only the last {number} of each end": number for number in (1, 2, 5, 10, 20, 50)}
+OWN = "only events of either end"
 INTERVENTIONS = (
-    Intervention("times exchanged among events", ORDER, shuffled),
+    Intervention("times exchanged among events", WHEN, shuffled),
+    Intervention("times exchanged within each end", ORDER, other_order),
     Intervention("the link one day later", TIME, later),
     Intervention("events twice as long ago", TIME, stretched),
     Intervention("gaps between events exchanged", TIME, other_gaps),
@@ -216,6 +237,7 @@ INTERVENTIONS = (
     Intervention("source and destination exchanged", DIRECTION, reversed_direction),
     Intervention("partners exchanged among events", PARTNERS, other_partners),
     Intervention("histories of neighbours exchanged", NEIGHBOURS, other_histories),
+    Intervention(OWN, NEIGHBOURS, only_of_either),
     Intervention("features set to zero", FEATURES, no_features),
     Intervention("features exchanged among events", FEATURES, permuted_features),
     Intervention("repeated events removed", HISTORY, without_repeats),

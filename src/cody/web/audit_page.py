@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cody.study.audit_report import FAIL, PASS, AuditReport, InterventionEffect, percent
+from cody.study.audit_report import FAIL, PASS, AuditReport, InterventionEffect, percent, signed
 from cody.study.shares import Share
 from cody.utils.words import applied_to, count, sanitize
+from cody.web.gauge import with_minus
 from cody.web.markup import Markup, element
 from cody.web.markup import percent as width
 from cody.web.page import report_page
 from cody.web.parts import TableCell, bar, card, cell, report_head, row, table, tile
 
 TELLS = {
-    "order": "Order: is it only which event came first?",
+    "order and times": "Order and times: does it matter which event happened when?",
+    "order": "Order: does it matter which event came first?",
     "times": "Times: when did the events happen?",
     "direction": "Direction: who acted on whom?",
     "partners": "Partners: with whom did the two interact?",
@@ -47,7 +49,11 @@ def _head(report: AuditReport, model: str, data: str) -> Markup:
 def _checks(report: AuditReport) -> Markup:
     worst_first = sorted(report.checks, key=lambda check: (check.status == PASS, check.status != FAIL))
     rows = [
-        row(check.name, cell(check.status, class_=None if check.status == PASS else "some"), check.detail)
+        row(
+            check.name,
+            cell(check.status, class_=None if check.status == PASS else "some"),
+            cell(check.detail, class_="said"),
+        )
         for check in worst_first
     ]
     words = "What a model should do, and what it must not do."
@@ -64,7 +70,8 @@ def _effects(report: AuditReport) -> Markup:
     reasons = [f"Not applicable: {each.name} ({each.reason})." for each in report.effects if each.reason]
     words = (
         "The past of each link is modified in one way, and the model decides again, exactly. Bars: share of decisions "
-        "that change, with its 95 % interval. Logit: mean change. AP: change of average precision, in points."
+        "that change, with its 95 % interval. Logit: mean change. AP: change of average precision, in points; the "
+        "mouse shows their intervals."
     )
     notes = (element("p", each) for each in reasons)
     return card("effects", "What changes its decisions", words, table(heads, rows, "bins"), *notes)
@@ -73,9 +80,15 @@ def _effects(report: AuditReport) -> Markup:
 def _rows(effects: Sequence[InterventionEffect], group: str) -> Iterator[Markup]:
     for each in effects:
         if each.group == group and each.flipped is not None and each.moved is not None:
-            points = "–" if each.gained is None else f"{100 * each.gained.value:+.1f}"
-            share, moved = percent(each.flipped.value), f"{each.moved.value:+.2f}"
-            yield row(each.name, share, _bar(each.flipped), moved, points, f"{each.links:,}")
+            moved = _change(each.moved, 1, 2)
+            points = cell("–") if each.gained is None else _change(each.gained, 100, 1)
+            yield row(each.name, percent(each.flipped.value), _bar(each.flipped), moved, points, f"{each.links:,}")
+
+
+def _change(share: Share, times: float, decimals: int) -> TableCell:
+    """A change, with its interval where the mouse is over it."""
+    value, low, high = (with_minus(signed(times * each, decimals)) for each in (share.value, share.low, share.high))
+    return cell(value, title=f"{value}, between {low} and {high}")
 
 
 def _references(report: AuditReport) -> Markup:
