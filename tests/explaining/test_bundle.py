@@ -131,6 +131,14 @@ def test_what_would_fill_the_memory_is_refused_before_it_is_unpacked(bundle, tmp
         verify_bundle(bundle)
 
 
+def test_files_that_would_begin_before_the_bundle_are_one_error(bundle, tmp_path):
+    packed = bytearray(bundle.read_bytes())
+    packed[-3] ^= 0x80  # where its directory begins: all that it lists is found that much earlier
+    (tmp_path / "bad.zip").write_bytes(packed)
+    with pytest.raises(DataError, match="is damaged"), opened_bundle(tmp_path / "bad.zip"):
+        raise AssertionError("it was opened")
+
+
 def test_what_would_fill_the_disk_is_refused(bundle, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=1000))
     with pytest.raises(DataError, match="has room for 1,000: free some"):

@@ -6,6 +6,7 @@ that is wanted, and a list of its files with their checksums.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import re
@@ -203,6 +204,10 @@ def opened_bundle(file: str | Path) -> Iterator[Bundle]:
             raise DataError(f"{file}: {error}") from None
         except DAMAGES as error:
             raise DataError(f"{file} is damaged: {sanitize(error, 200)}") from None
+        except OSError as error:
+            if error.errno == errno.EINVAL:  # a place in the file that cannot be
+                raise DataError(f"{file} is damaged: it names a place outside of itself") from None
+            raise
         model = folder / MODEL
         yield Bundle(contents, document, past, model if model.is_dir() else None)
 
