@@ -19,7 +19,6 @@ from variants import thorough_scout
 import cody
 from cody.baselines import MotifSettings, ScorerSettings, explore, learned_order, motif_order
 from cody.baselines.differentiable import SoftModel
-from cody.baselines.lessons import new_optimizer
 from cody.data import campus
 from cody.engine import fast_model
 from cody.graph.neighbourhood import SIZE, events_on_paths
@@ -35,14 +34,13 @@ from cody.study.run import EvaluationPlan, Link, evaluate
 from cody.train.tgat import TGAT
 from cody.train.tgn import TGN
 from cody.train.training import TrainingSettings as ModelSettings
-from cody.train.training import new_network, run_epoch, split
-from cody.train.training import new_optimizer as new_model_optimizer
+from cody.train.training import new_network, new_optimizer, run_epoch, split
 
 
 def trained_on_campus(architecture, made):
     graph, parts = made.graph, split(made.graph, ModelSettings())
     network = new_network(architecture, graph, Sizes(dimension=24, neighbours=8, batch=50), seed=0)
-    optimizer = new_model_optimizer(network, 2e-3)
+    optimizer = new_optimizer(network, 2e-3)
     for epoch in range(6):
         list(run_epoch(network, optimizer, graph.select(parts.train), 0, epoch))
     return fast_model(network, graph), parts.test
@@ -79,7 +77,7 @@ def learned(architecture, model, name, seed):
     settings, soft = settings(links=300, seed=seed), SoftModel(model)
     scorer = settings.new_scorer(soft.network.sizes)
     started = time.process_time()
-    list(settings.train(soft, scorer, new_optimizer(scorer, settings), 0))
+    list(settings.train(soft, scorer))
     print(f"{architecture.__name__} {name}, seed {seed}: trained in {time.process_time() - started:.0f} s")
     return order(soft, scorer)
 
