@@ -182,6 +182,13 @@ def test_a_wider_search_evaluates_no_more_than_one_waits_for(weight, events, eva
     assert patient.wider.events == 256
 
 
+def test_a_wider_search_is_weighed_and_made_in_one_session(monkeypatch):
+    opened, session = [], Heavy.session
+    monkeypatch.setattr(Heavy, "session", lambda *given, **rows: opened.append(1) or session(*given, **rows))
+    why = cody.explain(Heavy(1), GRAPH, QUERY)
+    assert (why.wider.events, len(opened)) == (256, len(WIDTHS))
+
+
 @pytest.mark.parametrize("budget", [301, 365, 429, 430, 500, 700, 1000])
 @pytest.mark.parametrize("policy", [cody.search.policies.event_impact, cody.search.policies.spatio_temporal])
 def test_no_wider_search_begins_with_a_budget_that_is_too_small_for_it(policy, budget):

@@ -1,6 +1,7 @@
 """The default search, proofs, and several ways out: what they find and claim, against trying everything."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -164,6 +165,19 @@ def test_without_a_budget_it_ends_when_a_smaller_set_is_no_longer_found():
     assert last_gain + PATIENCE < len(oracle.evaluated) < 300
     patient, oracle = searched(model, np.arange(64), evaluations=300)
     assert (patient.ended, len(oracle.evaluated)) == ("evaluations", 300)
+
+
+def test_to_exchange_events_of_a_large_answer_takes_little_memory():
+    ranking, needed = np.arange(256), frozenset(range(140))
+    model = flipping(lambda change: len(change & needed) > 120)  # of thousands of exchanges a few are evaluated
+    tracemalloc.start()
+    try:
+        found, _ = searched(model, ranking)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(found.rows) == 121
+    assert most < 60_000_000
 
 
 def test_the_same_search_asks_the_same_questions():

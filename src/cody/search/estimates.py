@@ -26,7 +26,12 @@ from cody.utils.deadline import until
 
 
 def run(
-    model: Model, query: Query, space: SearchSpace, options: SearchOptions, answers: dict[Change, float]
+    model: Model,
+    query: Query,
+    space: SearchSpace,
+    options: SearchOptions,
+    answers: dict[Change, float],
+    session: Session | None = None,
 ) -> SearchRun:
     """What `run_search` gives; a model that offers estimates is searched by these.
 
@@ -36,19 +41,21 @@ def run(
         space: What may change.
         options: Of the search.
         answers: What is known about the query; takes what is found out, but no estimates.
+        session: Used instead of a new session of the model.
     """
     rows: list[int] = space.rows.tolist()
     cheap = None if options.across else open_estimates(model, query, space.events)
     if cheap is None:
-        return run_search(model, query, space, options, answers)
-    session = TwoStageSession(space.session(model, query), space.in_units(cheap))
-    estimated = run_search(model, query, space, options, session=session)
+        return run_search(model, query, space, options, answers, session)
+    exactly = space.session(model, query) if session is None else session
+    staged = TwoStageSession(exactly, space.in_units(cheap))
+    estimated = run_search(model, query, space, options, session=staged)
     found = estimated.result
     if not found.factual:
         with until(estimated.deadline):
-            found = _without_needless_events(found, session, options.reported)
-    exact = _exactly(found, session, rows)
-    oracle = Oracle(model, query, answers=dict(exact.evaluated), session=session.exact)
+            found = _without_needless_events(found, staged, options.reported)
+    exact = _exactly(found, staged, rows)
+    oracle = Oracle(model, query, answers=dict(exact.evaluated), session=staged.exact)
     return replace(estimated, oracle=oracle, result=exact, evaluations=len(found.evaluated))
 
 

@@ -342,12 +342,14 @@ def _exchange(view: View) -> None:
     helpful = sorted(view.ranking, key=lambda row: -gains[row])
     cost = gains | {row: view.margin(best) - view.margin(best - {row}) for row in best if best - {row} in view.numbers}
     near = [change for change in view.numbers if len(change) == len(best) - 1]
-    hopes: dict[Change, float] = {}
+    bit = {row: 1 << place for row, place in view.place.items()}
+    hopes: dict[int, tuple[float, Change, int, int]] = {}  # by the bits of a set: of thousands, few are made
     for base in sorted(near, key=lambda change: -view.margin(change))[:NEAR]:
-        absent = [row for row in helpful if row not in base][:ROUND]
+        absent, bits = [row for row in helpful if row not in base][:ROUND], sum(bit[row] for row in base)
         for out, row in product(base, absent):
-            hopes[base - {out} | {row}] = view.margin(base) - cost[out] + gains[row]
-    view.ask(_new(view, sorted(hopes, key=lambda change: -hopes[change]), ROUND))
+            hopes[bits ^ bit[out] ^ bit[row]] = view.margin(base) - cost[out] + gains[row], base, out, row
+    exchanged = sorted(hopes.values(), key=lambda hope: -hope[0])
+    view.ask(_new(view, (base - {out} | {row} for _, base, out, row in exchanged), ROUND))
     if view.best != best:
         _shrink(view, view.best)
 

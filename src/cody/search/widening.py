@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from cody.graph import Query, TemporalGraph
 from cody.graph.neighbourhood import SIZE
-from cody.models.contract import Change, Model, model_on, weight_of
+from cody.models.contract import Change, Model, Session, model_on, weight_of
 from cody.search import estimates
 from cody.search.intrusion import each_alone_first, prefer_least_intrusive
 from cody.search.options import SearchOptions
@@ -79,15 +79,20 @@ def search_widening(
         left = left_of_budgets(options, evaluations, time.monotonic() - started)
         space = space_of(*stage)
         near = int((space.rows < graph.num_events).sum()) if space.edits else len(space.rows)
+        if first is not None and near <= searched and stage.edits == before:
+            break  # there are no other events
+        has_budget = left is None or left.evaluations is not None or left.seconds is not None
+        weighs = not has_budget and (bool(space.members) or first is not None)
+        session = space.session(model, query) if weighs else None  # opened once, to be weighed and to search with
         if space.members:  # one evaluation may change thousands of events
-            left = _within_reach(model, query, space, left)
+            left = _within_reach(session, space, left)
         if first is not None:
-            left = _affordable(model, query, space, left)
-            if left is None or (near <= searched and stage.edits == before):
-                break  # too little of the budget is left, it would take too long, or there are no other events
+            left = _affordable(session, space, left)
+            if left is None:
+                break  # too little of the budget is left, or it would take too long
         paid = frozenset() if options.evaluations is None else frozenset(evaluated)
         left = replace(left or options, paid=paid)
-        run = search_space(model, graph, query, space, left, answers, stage != planned[-1])
+        run = search_space(model, graph, query, space, left, answers, stage != planned[-1], session)
         new = {change for change, _ in run.result.evaluated} - evaluated
         evaluations += run.evaluations - (len(run.result.evaluated) - len(new))  # what is known costs nothing
         if new or first is None:  # a search that evaluates nothing new has not looked any further
@@ -95,6 +100,7 @@ def search_widening(
         first, evaluated, before = first or run, evaluated | new, stage.edits
         if run.result.counterfactuals or run.result.factual:
             return replace(run, evaluations=evaluations)
+        del run, session  # what they remember may be large
     assert first is not None
     wider = Wider(searched, evaluations - first.evaluations) if further else None
     return replace(first, evaluations=evaluations, wider=wider)
@@ -108,6 +114,7 @@ def search_space(
     options: SearchOptions,
     answers: dict[Change, float],
     more: bool,
+    session: Session | None = None,
 ) -> SearchRun:
     """Search in one space, and prefer the least intrusive of equally small answers.
 
@@ -119,6 +126,7 @@ def search_space(
         options: Of the search.
         answers: Scores that are known; new ones are added.
         more: Whether more candidates could follow: then something must be found with a part of the budget.
+        session: Of the model in this space, if there is one.
     """
     usual = usual_evaluations(len(space.rows))
     if more and options.evaluations is not None and options.evaluations > usual:
@@ -126,14 +134,14 @@ def search_space(
         if not run.result.counterfactuals:
             return run  # the rest is for more candidates; else it is for a smaller counterfactual
     if not space.edits:
-        return estimates.run(model, query, space, options, answers)
+        return estimates.run(model, query, space, options, answers, session)
     search = each_alone_first(options.search, space, options.reported)
     # Imagined rows are those of this space only, so their scores are not shared.
     run = estimates.run(model_on(model, space.graph), query, space, replace(options, search=search), dict(answers))
     return prefer_least_intrusive(run, graph, query, options)
 
 
-def _affordable(model: Model, query: Query, space: SearchSpace, options: SearchOptions | None) -> SearchOptions | None:
+def _affordable(session: Session | None, space: SearchSpace, options: SearchOptions | None) -> SearchOptions | None:
     """The options of a wider search, with as many evaluations as take a few seconds; None: too few of them.
 
     The memories of a TGN may have to be followed through tens of thousands of events. What that takes is counted, not
@@ -142,25 +150,23 @@ def _affordable(model: Model, query: Query, space: SearchSpace, options: SearchO
     if options is None or options.evaluations is not None:
         enough = options is not None and (options.evaluations or 0) > len(space.rows)  # each event alone, at least
         return options if enough else None
-    if options.seconds is not None:
+    if session is None:
         return options
-    most = NUMBERS // max(1, weight_of(space.session(model, query)))
+    most = NUMBERS // max(1, weight_of(session))
     if most >= usual_evaluations(len(space.rows)):
         return options
     enough = most >= FEWEST_EVALUATIONS and most > len(space.rows)
     return replace(options, evaluations=most) if enough else None
 
 
-def _within_reach(
-    model: Model, query: Query, space: SearchSpace, options: SearchOptions | None
-) -> SearchOptions | None:
+def _within_reach(session: Session | None, space: SearchSpace, options: SearchOptions | None) -> SearchOptions | None:
     """The options of a search among units: without a budget, as many evaluations as take a few seconds.
 
     At least each unit is evaluated alone.
     """
-    if options is None or options.evaluations is not None or options.seconds is not None:
+    if options is None or session is None:
         return options
-    most = max(NUMBERS // max(1, weight_of(space.session(model, query))), len(space.rows) + 1)
+    most = max(NUMBERS // max(1, weight_of(session)), len(space.rows) + 1)
     return options if most >= usual_evaluations(len(space.rows)) else replace(options, evaluations=most)
 
 
