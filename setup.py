@@ -22,6 +22,7 @@ follow = Extension(
     # What is computed must not depend on the processor: no -march, no -ffast-math. -fno-trapping-math changes no
     # number; without it, comparisons keep loops from becoming vectors.
     extra_compile_args=["-std=c11", "-O3", "-fvisibility=hidden", "-ffp-contract=off", "-fno-trapping-math"],
+    libraries=["m"] if os.name == "posix" else [],
     py_limited_api=True,  # it does not use Python at all: one library for all versions
     optional=True,
 )

@@ -477,8 +477,6 @@ KERNELS: list[tuple[Any, str]] = [
     (CompiledLinks, "score"),
     (EventInputs, "_compute"),
     (memory.Gates, "remember"),
-    (CompiledFollow, "_prepare"),
-    (CompiledFollow, "_add_events"),
     (CompiledFollow, "_compute"),
     (Weights, "attend"),
     (Weights, "remember"),

@@ -49,7 +49,6 @@ PARTS = {
         (Products, "of"),
         (Gates, "events"),
         (Gates, "remember"),
-        (CompiledFollow, "_prepare"),
         (CompiledFollow, "_add_events"),
         (CompiledFollow, "_compute"),
         (Decoder, "score"),

@@ -21,10 +21,11 @@ from cody.engine.layer import Layer
 from cody.engine.lineage import Lineage
 from cody.engine.masks import EditableEvents
 from cody.engine.pure import PureFollow
+from cody.engine.replay import Replay
 from cody.engine.rows import CompiledRows, PureRows
 from cody.engine.weights import Weights
 from cody.errors import BudgetError
-from cody.graph import sorted_unique
+from cody.graph import TemporalGraph, sorted_unique
 from cody.graph.grid import Grid
 from cody.models.sizes import Sizes
 from cody.utils.deadline import until
@@ -120,19 +121,48 @@ def test_more_versions_than_are_computed_or_remembered_at_once_give_the_same_ans
 
 @needs_library
 def test_what_events_add_to_the_gates_is_computed_once_however_many_versions_there_are(model, monkeypatch):
-    added, add_events = [], compiled.CompiledFollow._add_events
-
-    def watched(follow):
-        count = follow.missing.count
-        added.extend(zip(follow.new_versions[:count].tolist(), follow.new_elapsed[:count].tolist(), strict=True))
-        add_events(follow)
-
-    monkeypatch.setattr(compiled.CompiledFollow, "_add_events", watched)
     monkeypatch.setattr(compiled, "AT_ONCE", 8)
     monkeypatch.setattr(compiled, "PRODUCTS_KEPT", 8)
-    session = model.session(model.graph.query(280), range(200, 280))
-    session.logits([frozenset({row}) for row in range(200, 280)])
-    assert len(added) == len(set(added)) > 8
+    workspace = fast.QueryWorkspace(model, [model.graph.query(280)], range(200, 280))
+    workspace.answer([frozenset({row}) for row in range(200, 280)])
+    events = workspace.inputs.events
+    head, following, elapsed = (events.arrays[name] for name in ("head", "next", "elapsed"))
+    added = []
+    for version, slot in enumerate(head.tolist()):
+        while slot >= 0:
+            added.append((version, elapsed[slot]))
+            slot = following[slot]
+    assert len(added) == len(set(added)) == events.known.used > 8
+
+
+@needs_library
+@pytest.mark.parametrize("encoder", ["known", "unknown"])
+def test_what_events_add_is_right_whoever_computes_it_and_however_long_a_node_has_rested(model, monkeypatch, encoder):
+    graph = model.graph
+    columns = graph.src, graph.dst, graph.time + 1e12  # nodes were never updated before
+    graph = TemporalGraph.from_arrays(*columns, features=graph.features, num_nodes=graph.num_nodes)
+    network = random_network(graph, "tgn", batch=8)
+    expected = Replay(network, graph, dtype=np.float64).logits(graph.query(280), some_sets())
+    if encoder == "unknown":
+        monkeypatch.setattr(Weights, "encoder", None)
+    added, add = [], compiled.EventParts.add
+    monkeypatch.setattr(compiled.EventParts, "add", lambda *given: added.append(given) or add(*given))
+    quick = FastTGN(network, graph, table_dtype=np.float64)
+    np.testing.assert_allclose(quick.logits(graph.query(280), some_sets()), expected, rtol=0, atol=1e-9)
+    assert bool(added) == (encoder == "unknown")
+
+
+@needs_library
+def test_estimates_and_the_exact_answers_beside_them_share_what_events_add(monkeypatch):
+    monkeypatch.setattr(tgn, "MANY_VERSIONS", 0)
+    graph = random_graph(np.random.default_rng(3), nodes=20, events=300, edge_features=2)
+    workspace = fast.QueryWorkspace(FastTGN(random_network(graph, "tgn", batch=8), graph), [graph.query(290)], [200])
+    estimated, exact = workspace.inputs, workspace.exactly.inputs
+    workspace.answer([frozenset({200})])
+    used = estimated.events.known.used
+    assert exact.following.events is estimated.following.events
+    workspace.exactly.answer([frozenset({200})])
+    assert 0 < used <= estimated.events.known.used < 2 * used
 
 
 @needs_library
@@ -259,6 +289,7 @@ def test_a_library_that_was_not_written_to_its_end_is_not_loaded(tmp_path, share
 
 
 STRUCTURES = [
+    (compiled, "Events"),
     (compiled, "Setup"),
     (compiled, "Memories"),
     (compiled, "Missing"),

@@ -47,6 +47,7 @@ class GruWeights:
         self.steps, self.dtype = steps, np.dtype(dtype)
         self.arrays = {name: array.astype(dtype) for name, array in arrays.items()}
         self.sizes = Sizes(dimension=arrays["memory.weight_hh"].shape[1])
+        self.encoder = None  # times are encoded by the user's module
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self.arrays[name]

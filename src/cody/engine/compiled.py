@@ -7,33 +7,43 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cody.engine.library import DAMAGED, Number, Pointer, check_count, structure
+from cody.engine.library import DAMAGED, Number, Pointer, check_count, contiguous, structure
 from cody.engine.masks import Masks
 from cody.engine.vectors import PRODUCTS_KEPT, NearDuplicates, Vectors
 from cody.engine.versions import checksum_weights
 from cody.errors import ModelError
-from cody.graph import IntArray, TemporalGraph, sorted_unique
+from cody.graph import BoolArray, FloatArray, IntArray, TemporalGraph
 from cody.graph.grid import Grid
 from cody.utils.deadline import check_deadline
 
 if TYPE_CHECKING:
-    from cody.engine.memory import Gates, MemoryStore, VersionedMemory
+    from cody.engine.lineage import Lineage
+    from cody.engine.memory import GateMaps, Gates, MemoryStore, VersionedMemory
 
 AT_ONCE = 1024  # versions that are computed at once
 EVENT_NUMBERS = 6_000_000  # of what events add to the gates, which is mostly the same for all changes: 48 MB
 UNCHANGED = 0  # what it returns instead of a slot; 0 is the slot of no version, whose memory never changes
+DONE, LEFT, FULL, EVENTS = range(4)  # what `follow_compute` returns
 
 _DTYPES = {"src": np.int32, "dst": np.int32, "offsets": np.int64, "incidence": np.int64}  # as graphs have them
 _LINEAGE = ("own", "other", "previous", "bit", "usual_own", "usual_other")
 
+_Events = structure(
+    "_Events",
+    **dict.fromkeys(("capacity", "used"), Number),
+    **dict.fromkeys(("head", "next", "elapsed", "parts", "message", "features"), Pointer),
+    **dict.fromkeys(("feature_count", "rows"), Number),
+    **dict.fromkeys(("frequency", "phase", "matrix", "times", "encoded", "inputs"), Pointer),
+)
 _Setup = structure(
     "_Setup",
-    **dict.fromkeys(("versions", "events", "dimensions", "levels", "capacity", "event_capacity", "at_once"), Number),
+    **dict.fromkeys(("versions", "events", "dimensions", "levels", "capacity", "at_once"), Number),
     **dict.fromkeys(("own", "other", "previous", "bit", "usual_own", "usual_other", "index", "time"), Pointer),
     **dict.fromkeys(("imagined", "children", "child_start", "child_count"), Pointer),
     **dict.fromkeys(("affected", "affected_start", "affected_count", "order", "level_start"), Pointer),
@@ -53,31 +63,70 @@ _Log = structure(
     **dict.fromkeys(("src", "dst", "offsets", "incidence", "events"), Pointer),
     **dict.fromkeys(("event_count", "batch", "oldest"), Number),
     seen=Pointer,
+    words=Number,
 )
 _Missing = structure("_Missing", first=Number, count=Number)
 
 
-def trace(library: Any, graph: TemporalGraph, grid: Grid, found: IntArray, events: IntArray) -> IntArray:
-    """What `lineage._trace` finds where no event is imagined: index, own, other and previous of versions. → [4, m]"""
-    oldest = int(events[0]) if len(events) else 0
-    found = sorted_unique(found[found >= 2 * oldest]) if len(events) else found[:0]
-    seen = np.zeros(2 * graph.num_events, dtype=np.uint8)
-    seen[found] = 1
+@dataclass(frozen=True, slots=True, eq=False)
+class TracedColumns:
+    """Columns of versions; see `lineage.VersionColumns`."""
+
+    index: IntArray  # [V]
+    own: IntArray  # [V]
+    other: IntArray  # [V]
+    previous: IntArray  # [V]
+    bit: IntArray  # [V]
+    latest: IntArray  # [nodes]
+    traced: IntArray  # [m]
+
+
+def trace(library: Any, graph: TemporalGraph, grid: Grid, latest: IntArray, events: IntArray) -> TracedColumns:
+    """What `lineage._trace` and `lineage._columns` find where no event is imagined."""
+    seen = np.zeros(2 * graph.num_events // 64 + 1, dtype=np.uint64)  # a bit for each version of the log
+    known = latest[latest >= 0]
+    np.bitwise_or.at(seen, known // 64, np.uint64(1) << (known % 64).astype(np.uint64))
     columns = {name: getattr(graph, name) for name in ("src", "dst", "offsets", "incidence")}
     arrays = {name: np.ascontiguousarray(column, dtype=_DTYPES[name]) for name, column in columns.items()}
     arrays |= {"events": np.ascontiguousarray(events, dtype=np.int64), "seen": seen}
     addresses = {name: array.ctypes.data for name, array in arrays.items()}
-    log = _Log(event_count=len(events), batch=grid.size, oldest=oldest, **addresses)
-    table, done, count = Vectors(4, np.int64), Number(0), len(found)
-    table.reserve(count)
-    table.values[:count, 0] = found
-    while done.value < count:
+    oldest = int(events[0]) if len(events) else graph.num_events + 32  # no word has a version that is so late
+    log = _Log(event_count=len(events), batch=grid.size, oldest=oldest, words=len(seen), **addresses)
+    table, word, count = Vectors(5, np.int64), Number(int(known.max(initial=0)) // 64), 0
+    while word.value >= 2 * oldest // 64:
         check_deadline()
         table.length = count
-        table.reserve(max(3, count))
-        room, address = len(table.values), table.values.ctypes.data
-        count = library.lineage_trace(ctypes.byref(log), address, room, ctypes.byref(done), count)
-    return table.values[:count].T
+        table.reserve(max(64, count))
+        count = library.lineage_trace(
+            ctypes.byref(log), table.values.ctypes.data, len(table.values), ctypes.byref(word), count
+        )
+    before = np.empty(len(seen), dtype=np.int32)
+    versions = 1 + library.lineage_count(ctypes.byref(log), before.ctypes.data)
+    index, own, other, previous = np.zeros((4, versions), dtype=np.int64)
+    bit, traced = np.full(versions, -1), np.empty(count, dtype=np.int64)
+    filled = (array.ctypes.data for array in (index, own, other, previous, bit, traced))
+    library.lineage_columns(ctypes.byref(log), before.ctypes.data, table.values.ctypes.data, count, *filled)
+    return TracedColumns(index, own, other, previous, bit, np.searchsorted(index, latest), traced)
+
+
+def children(
+    library: Any, versions: IntArray, columns: Sequence[IntArray], changes: BoolArray
+) -> tuple[IntArray, IntArray, IntArray]:
+    """What `lineage._children` finds: the numbers of all lists, how long each is, and where it begins. → [m], [V], [V]
+
+    Args:
+        library: the compiled library.
+        versions: those to go through, as places.
+        columns: own, other, previous and bit of each version.
+        changes: which versions may change. [V]
+    """
+    lengths = np.zeros(len(changes), dtype=np.int64)
+    given = len(versions), *(array.ctypes.data for array in (versions, *columns, changes))
+    library.lineage_children(*given, lengths.ctypes.data, None)
+    starts = np.cumsum(lengths) - lengths
+    numbers, following = np.empty(int(lengths.sum()), dtype=np.int64), starts.copy()
+    library.lineage_children(*given, following.ctypes.data, numbers.ctypes.data)
+    return numbers, lengths, starts
 
 
 def depend(library: Any, versions: IntArray, columns: Sequence[IntArray], masks: Sequence[Masks]) -> IntArray:
@@ -85,11 +134,10 @@ def depend(library: Any, versions: IntArray, columns: Sequence[IntArray], masks:
 
     Args:
         library: the compiled library.
-        versions: those to go through, as places.
+        versions: those to go through, as places, in the order of rows.
         columns: own, other, previous and bit of each version.
         masks: of the parents and of the memory.
     """
-    versions = np.sort(versions)  # places are in the order of rows
     level, deepest = np.full((2, len(columns[0])), -1)
     arrays = [versions, *(np.ascontiguousarray(column, dtype=np.int64) for column in columns), *masks, level, deepest]
     library.lineage_depend(len(versions), masks[0].shape[1], *(array.ctypes.data for array in arrays))
@@ -110,6 +158,54 @@ def kept(library: Any, versions: IntArray, columns: Sequence[NDArray[Any]], mask
     return versions
 
 
+class EventParts:
+    """What events add to the gates. It depends on no memory, so all that is known about some versions shares it.
+
+    Args:
+        library: the compiled library.
+        model: the model, with its log.
+        maps: the matrices of the gates.
+        lineage: the versions.
+    """
+
+    def __init__(self, library: Any, model: VersionedMemory, maps: GateMaps, lineage: Lineage) -> None:
+        self.model, self.maps, self.lineage = model, maps, lineage
+        matrix, versions = maps.event, len(lineage.index)
+        depth, width = matrix.array.shape
+        capacity = max(PRODUCTS_KEPT, min(2 * versions, EVENT_NUMBERS // width))
+        encoder = maps.weights.encoder  # without one, the library computes no parts
+        features = None if encoder is None else model.graph.features
+        count = 0 if features is None else features.shape[1]
+        self.parts = np.empty((capacity, width), matrix.dtype)
+        arrays = {
+            "head": np.full(versions, -1, np.int32),
+            "next": np.empty(capacity, np.int32),
+            "elapsed": np.empty(capacity),
+            "parts": self.parts,
+            "message": np.ascontiguousarray(lineage.message, dtype=np.int64),
+            "times": np.empty(AT_ONCE, np.float32),
+            "encoded": np.empty((AT_ONCE, depth - count)),
+            "inputs": np.empty((AT_ONCE, depth), matrix.dtype),
+        }
+        if features is not None:
+            arrays["features"] = contiguous(features)
+        if encoder is not None:
+            arrays |= dict(zip(("frequency", "phase"), encoder, strict=True))
+        self.arrays = arrays  # held, because the library has their addresses only
+        self.known = _Events(
+            capacity=capacity,
+            feature_count=count,
+            rows=0 if features is None else len(features),
+            matrix=matrix.handle(library),
+            **{name: array.ctypes.data for name, array in arrays.items()},
+        )
+
+    def add(self, gates: Gates, first: int, versions: IntArray, elapsed: FloatArray) -> None:
+        """Compute the parts from `first` on, which the library cannot. [n], [n]"""
+        edge = gates.weights.edge(self.model.graph, self.lineage.message[versions])
+        self.parts[first : first + len(versions)] = gates.events(edge, elapsed)
+
+
 class CompiledFollow:
     """What `PureFollow` does, by the library, which remembers of which parents a value was made.
 
@@ -117,24 +213,29 @@ class CompiledFollow:
         library: the compiled library.
         model: the model, with its log and its table.
         store: where values are kept.
-        gates: their weights, and what events add.
+        gates: their weights.
+        events: what events add.
         duplicates: how near values are taken for the same; None: only equal ones.
     """
 
     def __init__(
-        self, library: Any, model: VersionedMemory, store: MemoryStore, gates: Gates, duplicates: NearDuplicates | None
+        self,
+        library: Any,
+        model: VersionedMemory,
+        store: MemoryStore,
+        gates: Gates,
+        events: EventParts,
+        duplicates: NearDuplicates | None,
     ) -> None:
         self.library = library
-        self.model, self.store, self.gates, self.lineage = model, store, gates, store.lineage
+        self.model, self.store, self.gates, self.events, self.lineage = model, store, gates, events, store.lineage
         self.memory, self.written = store.vectors, store.written
         d, dtype = store.vectors.values.shape[1], gates.maps.own.dtype
         self.gathered = [np.empty((AT_ONCE, d), dtype) for _ in range(2)]  # memories whose products are missing
-        events = max(PRODUCTS_KEPT, min(2 * len(self.lineage.index), EVENT_NUMBERS // (3 * d)))
-        sizes = (PRODUCTS_KEPT, 4 * d), (PRODUCTS_KEPT, 3 * d), (events, 3 * d)
-        self.parts = [np.empty(size, dtype) for size in sizes]  # of own, other, event
+        self.parts = [np.empty((PRODUCTS_KEPT, width), dtype) for width in (4 * d, 3 * d)]  # of own, other
         self.new_versions, self.new_elapsed = np.empty(AT_ONCE, np.int64), np.empty(AT_ONCE)
         self.arrays = self._arrays(duplicates)  # held, because the library has their addresses only
-        self.memories, self.missing, self.todo = _Memories(), _Missing(), Number()
+        self.memories, self.missing = _Memories(), _Missing()
         self.known_values: Any = None  # the arrays that `memories` has the addresses of
         self.handle = library.follow_open(ctypes.byref(self._setup(duplicates)))
         if not self.handle:
@@ -156,8 +257,8 @@ class CompiledFollow:
             "affected": affected.numbers,
             "affected_start": affected.starts,
             "affected_count": affected.lengths,
-            "order": np.concatenate([lineage.own[:0], *lineage.levels]),
-            "level_start": np.cumsum([0, *map(len, lineage.levels)]),
+            "order": lineage.order,
+            "level_start": lineage.level_starts,
             "usual": self.store.unchanged_slot,  # the library fills in what it reads
         }
         return {
@@ -168,7 +269,7 @@ class CompiledFollow:
             "checksum_weights": checksum_weights(words.shape[1] - 2),
             "direction": np.zeros(self.gathered[0].shape[1]) if duplicates is None else duplicates.direction,
             **dict(zip(("gathered_own", "gathered_other"), self.gathered, strict=True)),
-            **dict(zip(("own_parts", "other_parts", "event_parts"), self.parts, strict=True)),
+            **dict(zip(("own_parts", "other_parts"), self.parts, strict=True)),
             "kept_bias": np.ascontiguousarray(self.gates.maps.kept_bias),
             "new_versions": self.new_versions,
             "new_elapsed": self.new_elapsed,
@@ -180,9 +281,8 @@ class CompiledFollow:
             versions=len(lineage.index),
             events=len(lineage.editable.events),
             dimensions=self.gathered[0].shape[1],
-            levels=len(lineage.levels),
+            levels=len(lineage.level_starts) - 1,
             capacity=PRODUCTS_KEPT,
-            event_capacity=len(self.parts[2]),
             at_once=AT_ONCE,
             row_words=table.words.shape[1],
             table_rows=len(table.words),
@@ -194,6 +294,7 @@ class CompiledFollow:
             most=0.0 if duplicates is None else duplicates.most,
             own_matrix=self.gates.maps.own.handle(self.library),
             other_matrix=self.gates.maps.other.handle(self.library),
+            event_parts=ctypes.addressof(self.events.known),
             **{name: array.ctypes.data for name, array in self.arrays.items()},
         )
 
@@ -204,36 +305,43 @@ class CompiledFollow:
         needed = [np.ascontiguousarray(column, dtype=np.int64) for column in (versions, change)]
         pairs = *(column.ctypes.data for column in needed), len(versions)
         _check(library.follow_begin(self.handle, *masks.shape, masks.ctypes.data, *pairs))
-        while _check(library.follow_advance(self.handle, ctypes.byref(self.todo))):
-            left = self.todo.value
+        check_deadline()
+        while _check(library.follow_advance(self.handle)):
             check_deadline()
-            while left:
-                self._prepare(min(left, AT_ONCE))
-                self._add_events()
-                left = self._compute()
-                check_deadline()
+            self._compute()
         slots = np.empty(len(versions), dtype=np.int64)
         library.follow_result(self.handle, *pairs, slots.ctypes.data)
         return np.where(slots == UNCHANGED, versions, self.store.values(slots))
 
-    def _prepare(self, count: int) -> None:
-        """Multiply what the next versions need, and find out what of their events is missing.
+    def _compute(self) -> None:
+        """Compute the versions of a level."""
+        self._pass_memories()
+        while (state := self._compute_some()) != DONE:
+            self.memory.length = self.written.length = self.memories.length
+            if state == FULL:
+                for vectors in (self.memory, self.written):
+                    vectors.reserve(self.missing.count)
+                self._pass_memories()
+            elif state == EVENTS:
+                self._add_events()
+            check_deadline()
+        self.memory.length = self.written.length = self.memories.length
 
-        There is room for these versions and for their parents.
-        """
-        memory, written, memories = self.memory, self.written, self.memories
-        for vectors in (memory, written):
-            vectors.reserve(3 * count)
+    def _compute_some(self) -> int:
+        arguments = self.handle, ctypes.byref(self.memories), ctypes.byref(self.missing)
+        if (state := self.library.follow_compute(*arguments)) == DAMAGED:
+            self._repair()
+            state = self.library.follow_compute(*arguments)
+        return _check(state)
+
+    def _pass_memories(self) -> None:
+        """Let the library know where values are kept, and how much room there is."""
+        memory, memories = self.memory, self.memories
         if self.known_values is not memory.values:
             self.known_values = memory.values
-            memories.values, memories.room = self.known_values.ctypes.data, len(self.known_values)
-            memories.written = written.values.ctypes.data
+            memories.values, memories.room = memory.values.ctypes.data, len(memory.values)
+            memories.written = self.written.values.ctypes.data
         memories.length = memory.length
-        arguments = self.handle, ctypes.byref(memories), ctypes.byref(self.missing)
-        if (prepared := self.library.follow_prepare(*arguments)) == DAMAGED:
-            self._repair()
-            prepared = self.library.follow_prepare(*arguments)
-        _check(prepared)
 
     def _repair(self) -> None:
         """Have the damaged versions of the table computed anew."""
@@ -243,17 +351,9 @@ class CompiledFollow:
         self.library.follow_table(self.handle, table.words.ctypes.data)
 
     def _add_events(self) -> None:
-        """Compute what events add to the gates, where that is missing."""
-        first, count = self.missing.first, self.missing.count
-        if count:
-            edge = self.gates.weights.edge(self.model.graph, self.lineage.message[self.new_versions[:count]])
-            self.parts[2][first : first + count] = self.gates.events(edge, self.new_elapsed[:count])
-
-    def _compute(self) -> int:
-        """Compute the versions that were prepared. → how many are left"""
-        left: int = self.library.follow_compute(self.handle, ctypes.byref(self.memories))
-        self.memory.length = self.written.length = self.memories.length
-        return left
+        """Compute what events add where the library cannot."""
+        count = self.missing.count
+        self.events.add(self.gates, self.missing.first, self.new_versions[:count], self.new_elapsed[:count])
 
 
 def _check(returned: int) -> int:

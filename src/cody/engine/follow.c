@@ -2,8 +2,8 @@
    and of `Lineage._trace` and `Lineage._depend` in lineage.py.
 
    These functions say what is computed and why. Here the bookkeeping of one level of versions is a loop instead of some
-   dozens of calls of numpy; compiled.py calls it level by level, and computes what events add in between. It knows
-   nothing of Python: it is a plain library, loaded with ctypes.
+   dozens of calls of numpy; compiled.py calls it level by level. It knows nothing of Python: it is a plain library,
+   loaded with ctypes.
 
    Nothing here may depend on the processor: no -march, no -ffast-math, no contraction of products and sums. */
 
@@ -15,11 +15,29 @@
 #include "products.h"
 
 enum { UNCHANGED = 0, PENDING = INT32_MIN };
+enum { DONE, LEFT, FULL, EVENTS };    /* what `follow_compute` returns */
 enum { MOST_COMPARED = 256 };         /* values of a version that a new one is compared with, the latest first */
+
+/* What events add to the gates. It is the same for all changes, unless they change the time since, and for all sessions
+   about the same versions. F = features of an event, T = width of an encoded time. */
+typedef struct {
+    int64_t capacity, used;
+    int32_t *head, *next;                         /* [V], [capacity] the parts of a version */
+    double *elapsed;                              /* [capacity] */
+    void *parts;                                  /* [capacity, 3d] */
+    const int64_t *message;                       /* [V] the row of the event */
+    const float *features;                        /* [rows, F] */
+    int64_t feature_count, rows;                  /* F, and of how many events */
+    const float *frequency, *phase;               /* [T]; none where only compiled.py can encode times */
+    const Matrix *matrix;                         /* [F + T, 3d] */
+    float *times;                                 /* [at_once] */
+    double *encoded;                              /* [at_once, T] */
+    void *inputs;                                 /* [at_once, F + T] */
+} Events;
 
 /* What compiled.py passes, in the same order; every field takes 8 bytes. V = versions, d = dimensions of a memory. */
 typedef struct {
-    int64_t versions, events, dimensions, levels, capacity, event_capacity, at_once;
+    int64_t versions, events, dimensions, levels, capacity, at_once;
     const int64_t *own, *other, *previous, *bit;  /* [V] see `Lineage` */
     const int64_t *usual_own, *usual_other;       /* [V] parents with nothing changed */
     const int64_t *index;                         /* [V] place in the table */
@@ -39,7 +57,8 @@ typedef struct {
     const double *direction;                      /* [d] see `NearDuplicates` */
     void *gathered_own, *gathered_other;          /* [at_once, d] memories whose products are missing */
     const Matrix *own_matrix, *other_matrix;
-    void *own_parts, *other_parts, *event_parts;  /* [capacity, 4d], [capacity, 3d], [event_capacity, 3d] */
+    void *own_parts, *other_parts;                /* [capacity, 4d], [capacity, 3d] */
+    Events *event_parts;
     const void *kept_bias;                        /* [d] */
     int64_t *new_versions;                        /* [at_once] of events whose part is missing */
     double *new_elapsed;                          /* [at_once] */
@@ -52,20 +71,24 @@ typedef struct {
     int64_t length, room;
 } Memories;
 
-/* The log of real events, for `lineage_trace`. */
+/* The log of real events, for `lineage_trace`. The index of a version is 2 · row, or 2 · row + 1. */
 typedef struct {
     const int32_t *src, *dst;            /* [E] */
     const int64_t *offsets, *incidence;  /* rows of each node, ascending */
     const int64_t *events;               /* that may be changed, ascending */
     int64_t event_count, batch, oldest;
-    uint8_t *seen;                       /* [2E] */
+    uint64_t *seen;                      /* [words] a bit for each version: whether it is one of them */
+    int64_t words;
 } Log;
 
-/* What events add that is missing before `follow_compute`: parts `first` to `first + count`. */
+/* What events add that is to be computed: parts `first` to `first + count`. */
 typedef struct { int64_t first, count; } Missing;
 
 typedef struct { int32_t version, own, other, id; } Content;  /* of which parents a version is made; an id, or -place */
-typedef struct { int32_t version, change, content; } Pair;    /* a version that a change may have reached */
+
+/* Changes that are followed together are bits, 64 of them in a word. */
+typedef struct { int64_t cell, content; uint64_t changes; } Reached; /* what a version is made of under some of a word */
+typedef struct { uint64_t changes; int64_t id; } Value;              /* under which changes of a word it has this value */
 
 typedef struct {
     Setup s;
@@ -73,23 +96,21 @@ typedef struct {
     int32_t *buckets;  /* places in `contents` by hash, NONE where free */
     int64_t content_count, content_room, bucket_count;
     const uint64_t *masks;
-    int64_t changes, mask_words, change_words;
+    int64_t changes, mask_words, change_words, cells;
     uint64_t *needed;             /* [V, change_words] whether an answer may depend on the version under a change */
     uint64_t *waiting, *changed;  /* [V, change_words] */
-    int64_t *first_id;            /* [V] where the ids of a version's changed values begin in `ids`, in order of changes */
-    int32_t *ids;
-    int64_t id_count, id_room;
-    Pair *pairs;
-    int64_t pair_count, pair_room;
+    int64_t *first_value;         /* [V, change_words] where the changed values of a cell begin; they add up to `changed` */
+    Value *values;
+    int64_t value_count, value_room;
+    Reached *reached; /* on this level */
+    int64_t reached_count, reached_room;
     uint8_t *busy;     /* [levels] */
     int32_t *level_of; /* [V] */
-    int64_t level, computed, chunk;
+    int64_t level, computed, chunk; /* `chunk` contents are prepared */
     int32_t *own_slot, *other_slot, *alike_next;  /* [slot_room] by id of the memory */
     double *point;
-    int64_t slot_room, own_used, other_used, event_used;
-    int32_t *alike_head, *event_head;  /* [V] */
-    int32_t *event_next;               /* [event_capacity] */
-    double *event_elapsed;
+    int64_t slot_room, own_used, other_used;
+    int32_t *alike_head; /* [V] */
     int32_t *own_id, *other_id, *event_slot; /* [at_once] */
     double *value, *usual_value;             /* [d] */
 } Follow;
@@ -136,10 +157,9 @@ static int grow_slots(Follow *f, int64_t room) {
 
 EXPORT void follow_close(Follow *f) {
     if (!f) return;
-    void *arrays[] = {f->contents, f->buckets, f->needed, f->waiting, f->changed, f->first_id, f->ids, f->pairs, f->busy,
-                      f->level_of, f->own_slot, f->other_slot, f->alike_next, f->point, f->alike_head, f->event_head,
-                      f->event_next, f->event_elapsed, f->own_id, f->other_id, f->event_slot, f->value,
-                      f->usual_value};
+    void *arrays[] = {f->contents, f->buckets, f->needed, f->first_value, f->values, f->reached, f->busy,
+                      f->level_of, f->own_slot, f->other_slot, f->alike_next, f->point, f->alike_head, f->own_id,
+                      f->other_id, f->event_slot, f->value, f->usual_value};
     for (size_t place = 0; place < sizeof(arrays) / sizeof(arrays[0]); place++) free(arrays[place]);
     free(f);
 }
@@ -152,19 +172,15 @@ EXPORT Follow *follow_open(const Setup *setup) {
     f->bucket_count = 1024;
     f->buckets = nones(f->bucket_count);
     f->alike_head = nones(V);
-    f->event_head = nones(V);
     f->level_of = nones(V);
-    f->first_id = malloc((size_t)V * sizeof(int64_t));
     f->busy = calloc((size_t)setup->levels + 1, 1);
-    f->event_next = nones(setup->event_capacity);
-    f->event_elapsed = malloc((size_t)setup->event_capacity * sizeof(double));
     f->own_id = nones(setup->at_once);
     f->other_id = nones(setup->at_once);
     f->event_slot = nones(setup->at_once);
     f->value = malloc((size_t)setup->dimensions * sizeof(double));
     f->usual_value = malloc((size_t)setup->dimensions * sizeof(double));
-    if (!f->buckets || !f->alike_head || !f->event_head || !f->level_of || !f->first_id || !f->busy || !f->event_next ||
-        !f->event_elapsed || !f->own_id || !f->other_id || !f->event_slot || !f->value || !f->usual_value) {
+    if (!f->buckets || !f->alike_head || !f->level_of || !f->busy || !f->own_id || !f->other_id ||
+        !f->event_slot || !f->value || !f->usual_value) {
         follow_close(f);
         return NULL;
     }
@@ -230,19 +246,24 @@ static void find_needed(Follow *f, const int64_t *versions, const int64_t *which
    change. */
 EXPORT int64_t follow_begin(Follow *f, int64_t changes, int64_t mask_words, const uint64_t *masks,
                             const int64_t *versions, const int64_t *which, int64_t count) {
-    size_t cells = (size_t)f->s.versions * (size_t)((changes + 63) / 64);
-    uint64_t **tables[] = {&f->needed, &f->waiting, &f->changed};
+    int64_t cells = f->s.versions * ((changes + 63) / 64);
     f->masks = masks;
     f->changes = changes;
     f->mask_words = mask_words;
     f->change_words = (changes + 63) / 64;
-    for (int table = 0; table < 3; table++) {
-        free(*tables[table]);
-        *tables[table] = calloc(cells + 1, sizeof(uint64_t));
-        if (!*tables[table]) return NO_ROOM;
+    if (cells > f->cells) { /* the three tables are one */
+        free(f->needed);
+        free(f->first_value);
+        f->needed = malloc(3 * (size_t)cells * sizeof(uint64_t));
+        f->first_value = malloc((size_t)cells * sizeof(int64_t));
+        f->cells = f->needed && f->first_value ? cells : 0;
+        if (!f->cells) return NO_ROOM;
     }
+    f->waiting = f->needed + cells;
+    f->changed = f->waiting + cells;
+    memset(f->needed, 0, 3 * (size_t)cells * sizeof(uint64_t));
     memset(f->busy, 0, (size_t)f->s.levels);
-    f->level = f->id_count = f->pair_count = 0;
+    f->level = f->value_count = f->reached_count = f->chunk = 0;
     uint64_t *of_bit = changes_of_bits(f);
     if (!of_bit) return NO_ROOM;
     find_needed(f, versions, which, count, of_bit);
@@ -267,15 +288,25 @@ static int64_t kept(const Follow *f, int64_t version, int64_t change) {
     return version;
 }
 
-/* The id of a version under a change, or minus its place where it is what it was. */
-static int32_t value_of(const Follow *f, int64_t version, int64_t change) {
-    const uint64_t *changed = f->changed + version * f->change_words;
-    int64_t word = change / 64;
-    uint64_t bit = (uint64_t)1 << change % 64;
-    if (!(changed[word] & bit)) return (int32_t)-version;
-    int64_t before = __builtin_popcountll(changed[word] & (bit - 1));
-    while (word--) before += __builtin_popcountll(changed[word]);
-    return f->ids[f->first_id[version] + before];
+/* The id of a version under a change of a word, or minus its place where it is what it was. Of `same`, those changes
+   remain under which it has the same value. */
+static int32_t value_of(const Follow *f, int64_t version, int64_t word, uint64_t change, uint64_t *same) {
+    int64_t cell = version * f->change_words + word;
+    if (!(f->changed[cell] & change)) {
+        *same &= ~f->changed[cell];
+        return (int32_t)-version;
+    }
+    const Value *value = f->values + f->first_value[cell];
+    while (!(value->changes & change)) value++;
+    *same &= value->changes;
+    return (int32_t)value->id;
+}
+
+/* The same of the latest version at or before this one whose event happened, which depends on the change. */
+static int32_t value_of_parent(const Follow *f, int64_t version, int64_t word, uint64_t change, uint64_t *same) {
+    if (f->s.bit[version] < 0) return value_of(f, version, word, change, same);
+    *same &= change;
+    return value_of(f, kept(f, version, 64 * word + __builtin_ctzll(change)), word, change, same);
 }
 
 /* ---- what is made of the same parents is the same ---- */
@@ -320,71 +351,77 @@ static int64_t find_content(Follow *f, int32_t version, int32_t own, int32_t oth
 
 /* ---- level by level ---- */
 
-/* Take in what the pairs of the last level turned out to be, and let their children wait. */
+/* The value of a cell is `id` under some changes, too. */
+static void add_value(Follow *f, int64_t cell, int64_t id, uint64_t changes) {
+    int64_t place = f->first_value[cell];
+    while (place < f->value_count && f->values[place].id != id) place++;
+    if (place == f->value_count) f->values[f->value_count++] = (Value){0, id};
+    f->values[place].changes |= changes;
+    f->changed[cell] |= changes;
+}
+
+/* Take in what was reached on the last level, and let the children wait of what has changed. */
 static int spread(Follow *f) {
-    if (!grow((void **)&f->ids, &f->id_room, f->id_count + f->pair_count, sizeof(int32_t))) return 0;
-    for (int64_t place = 0; place < f->pair_count;) {
-        int64_t version = f->pairs[place].version, first = f->id_count;
-        uint64_t *changed = f->changed + version * f->change_words;
-        f->first_id[version] = first;
-        for (; place < f->pair_count && f->pairs[place].version == version; place++) {
-            int32_t id = f->contents[f->pairs[place].content].id, change = f->pairs[place].change;
-            if (id == UNCHANGED) continue;
-            changed[change / 64] |= (uint64_t)1 << change % 64;
-            f->ids[f->id_count++] = id;
+    if (!grow((void **)&f->values, &f->value_room, f->value_count + f->reached_count, sizeof(Value))) return 0;
+    for (int64_t place = 0; place < f->reached_count;) {
+        int64_t version = f->reached[place].cell / f->change_words, before = f->value_count;
+        for (int64_t cell = -1; place < f->reached_count; place++) {
+            const Reached *reached = f->reached + place;
+            if (reached->cell / f->change_words != version) break;
+            if (reached->cell != cell) f->first_value[reached->cell] = f->value_count;
+            cell = reached->cell;
+            int32_t id = f->contents[reached->content].id;
+            if (id != UNCHANGED) add_value(f, cell, id, reached->changes);
         }
-        if (f->id_count == first) continue;
+        if (f->value_count == before) continue;
         for (int64_t child = 0; child < f->s.child_count[version]; child++)
-            wait_for(f, f->s.children[f->s.child_start[version] + child], changed);
+            wait_for(f, f->s.children[f->s.child_start[version] + child], f->changed + version * f->change_words);
     }
-    f->pair_count = 0;
+    f->reached_count = 0;
     return 1;
 }
 
-/* The contents that one version has under all changes that may have reached it. */
+/* The contents that one version has under all changes that may have reached it. Changes under which both parents have
+   the same values go together. */
 static int settle(Follow *f, int64_t version) {
     const Setup *s = &f->s;
-    const uint64_t *waiting = f->waiting + version * f->change_words;
-    int64_t own = s->own[version], other = s->other[version];
-    int own_may_be_absent = s->bit[own] >= 0, other_may_be_absent = s->bit[other] >= 0;
-    Content last = {NONE, 0, 0, 0};
-    int64_t content = NONE;
-    for (int64_t word = 0; word < f->change_words; word++)
-        for (uint64_t left = waiting[word]; left; left &= left - 1) {
-            int64_t change = 64 * word + __builtin_ctzll(left);
-            int32_t mine = value_of(f, own_may_be_absent ? kept(f, own, change) : own, change);
-            int32_t theirs = value_of(f, other_may_be_absent ? kept(f, other, change) : other, change);
+    for (int64_t word = 0; word < f->change_words; word++) {
+        int64_t cell = version * f->change_words + word;
+        for (uint64_t left = f->waiting[cell], same = 0; left; left &= ~same) {
+            uint64_t change = left & -left;
+            same = left;
+            int32_t mine = value_of_parent(f, s->own[version], word, change, &same);
+            int32_t theirs = value_of_parent(f, s->other[version], word, change, &same);
             if (mine == -s->usual_own[version] && theirs == -s->usual_other[version] && !s->imagined[version]) continue;
-            if (content == NONE || mine != last.own || theirs != last.other) {
-                content = find_content(f, (int32_t)version, mine, theirs);
-                if (content < 0) return 0;
-                last.own = mine;
-                last.other = theirs;
-            }
-            if (!grow((void **)&f->pairs, &f->pair_room, f->pair_count + 1, sizeof(Pair))) return 0;
-            f->pairs[f->pair_count++] = (Pair){(int32_t)version, (int32_t)change, (int32_t)content};
+            int64_t content = find_content(f, (int32_t)version, mine, theirs);
+            if (content < 0) return 0;
+            if (!grow((void **)&f->reached, &f->reached_room, f->reached_count + 1, sizeof(Reached))) return 0;
+            f->reached[f->reached_count++] = (Reached){cell, content, same};
         }
+    }
     return 1;
 }
 
-/* Go on to the next level that a change may have reached: 1, or 0 at the end. `todo` contents are to be computed. */
-EXPORT int64_t follow_advance(Follow *f, int64_t *todo) {
-    *todo = 0;
-    if (!spread(f)) return NO_ROOM;
-    while (f->level < f->s.levels && !f->busy[f->level]) f->level++;
-    if (f->level == f->s.levels) return 0;
-    f->computed = f->content_count;
-    for (int64_t place = f->s.level_start[f->level]; place < f->s.level_start[f->level + 1]; place++)
-        if (!settle(f, f->s.order[place])) return NO_ROOM;
-    f->level++;
-    *todo = f->content_count - f->computed;
-    return 1;
+/* Go on to the next level with contents that are to be computed, or with many that are known: 1, or 0 at the
+   end. */
+EXPORT int64_t follow_advance(Follow *f) {
+    for (;;) {
+        if (!spread(f)) return NO_ROOM;
+        while (f->level < f->s.levels && !f->busy[f->level]) f->level++;
+        if (f->level == f->s.levels) return 0;
+        f->computed = f->content_count;
+        for (int64_t place = f->s.level_start[f->level]; place < f->s.level_start[f->level + 1]; place++)
+            if (!settle(f, f->s.order[place])) return NO_ROOM;
+        f->level++;
+        if (f->content_count > f->computed || f->reached_count >= f->s.at_once) return 1;
+    }
 }
 
 /* The ids of versions, each under a change, UNCHANGED where they are what they were. [count] each */
 EXPORT void follow_result(const Follow *f, const int64_t *versions, const int64_t *which, int64_t count, int64_t *ids) {
     for (int64_t place = 0; place < count; place++) {
-        int32_t value = value_of(f, versions[place], which[place]);
+        uint64_t all = ~(uint64_t)0, change = (uint64_t)1 << which[place] % 64;
+        int32_t value = value_of(f, versions[place], which[place] / 64, change, &all);
         ids[place] = value > 0 ? value : UNCHANGED;
     }
 }
@@ -398,13 +435,22 @@ static uint64_t scatter(uint64_t number) { /* as in versions.py */
     return mixed ^ mixed >> 31;
 }
 
+/* The sum of words, each times its weight: by halves of the weights, so that compilers turn it into vectors. */
+FOR_EACH_PROCESSOR static uint64_t weighted(int64_t words, const uint32_t *restrict row, const uint64_t *restrict weights) {
+    uint64_t low = 0, high = 0;
+    for (int64_t word = 0; word < words; word++) {
+        low += (uint64_t)row[word] * (uint32_t)weights[word];
+        high += (uint64_t)row[word] * (weights[word] >> 32);
+    }
+    return low + (high << 32);
+}
+
 /* Whether a version stands in the table as it was written. */
 static int is_right(const Setup *s, int64_t version) {
     int64_t index = s->index[version], words = s->row_words - 2;
     if (index < 0 || index >= s->table_rows) return 0;
     const uint32_t *row = s->table + index * s->row_words;
-    uint64_t sum = scatter((uint64_t)index + s->key), stored;
-    for (int64_t word = 0; word < words; word++) sum += row[word] * s->checksum_weights[word];
+    uint64_t sum = scatter((uint64_t)index + s->key) + weighted(words, row, s->checksum_weights), stored;
     memcpy(&stored, row + words, sizeof(stored));
     return stored == sum;
 }
@@ -451,15 +497,16 @@ static void gather(const Follow *f, const Memories *memories, int32_t id, void *
     }
 }
 
-/* Where the part stands that an event adds to the gates: the same for all changes, unless they change the time since. */
+/* Where the part stands that an event adds to the gates. */
 static int32_t slot_of_event(Follow *f, Missing *missing, int64_t version, double elapsed) {
-    int32_t slot = f->event_head[version];
-    while (slot != NONE && f->event_elapsed[slot] != elapsed) slot = f->event_next[slot];
+    Events *e = f->s.event_parts;
+    int32_t slot = e->head[version];
+    while (slot != NONE && e->elapsed[slot] != elapsed) slot = e->next[slot];
     if (slot != NONE) return slot;
-    slot = (int32_t)f->event_used++;
-    f->event_elapsed[slot] = elapsed;
-    f->event_next[slot] = f->event_head[version];
-    f->event_head[version] = slot;
+    slot = (int32_t)e->used++;
+    e->elapsed[slot] = elapsed;
+    e->next[slot] = e->head[version];
+    e->head[version] = slot;
     f->s.new_versions[missing->count] = version;
     f->s.new_elapsed[missing->count++] = elapsed;
     return slot;
@@ -475,9 +522,9 @@ static void forget_products(Follow *f, int64_t length) {
         filled(f->other_slot, 0, length);
         f->other_used = 0;
     }
-    if (f->event_used + f->chunk > f->s.event_capacity) {
-        filled(f->event_head, 0, f->s.versions);
-        f->event_used = 0;
+    if (f->s.event_parts->used + f->chunk > f->s.event_parts->capacity) {
+        filled(f->s.event_parts->head, 0, f->s.versions);
+        f->s.event_parts->used = 0;
     }
 }
 
@@ -502,17 +549,52 @@ static void multiply(const Follow *f, const Matrix *matrix, int64_t count, const
         multiply_float(matrix, count, gathered, NULL, d, (float *)parts + first * width, width);
 }
 
+/* Encode times, also those that are too long for `encode`. */
+static void encode_times(const Events *e, int64_t count, int64_t width) {
+    if (encode(count, width, e->times, e->frequency, e->phase, e->encoded, width)) return;
+    for (int64_t place = 0; place < count; place++) {
+        double *into = e->encoded + place * width;
+        if (encode(1, width, e->times + place, e->frequency, e->phase, into, width)) continue;
+        for (int64_t i = 0; i < width; i++) into[i] = cos((double)(e->times[place] * e->frequency[i] + e->phase[i]));
+    }
+}
+
+/* Compute what events add that is missing: 1; or 0 where compiled.py has to. */
+static int add_events(const Follow *f, const Missing *missing) {
+    const Events *e = f->s.event_parts;
+    int64_t count = missing->count, F = e->feature_count, width = e->matrix->depth - F;
+    if (!e->frequency) return 0;
+    for (int64_t place = 0; place < count; place++) {
+        if (F && e->message[f->s.new_versions[place]] >= e->rows) return 0; /* an imagined event */
+        e->times[place] = (float)f->s.new_elapsed[place];
+    }
+    encode_times(e, count, width);
+    for (int64_t place = 0; place < count; place++) {
+        const float *features = F ? e->features + e->message[f->s.new_versions[place]] * F : NULL;
+        const double *encoded = e->encoded + place * width;
+        if (f->s.gates_are_double) {
+            double *into = (double *)e->inputs + place * (F + width);
+            for (int64_t i = 0; i < F; i++) into[i] = features[i];
+            memcpy(into + F, encoded, (size_t)width * sizeof(double));
+        } else {
+            float *into = (float *)e->inputs + place * (F + width);
+            if (F) memcpy(into, features, (size_t)F * sizeof(float));
+            for (int64_t i = 0; i < width; i++) into[F + i] = (float)encoded[i];
+        }
+    }
+    multiply(f, e->matrix, count, e->inputs, e->parts, missing->first);
+    return 1;
+}
+
 /* Multiply what the next contents need, and say what of their events is missing. There must be room for three memories
    each. */
-EXPORT int64_t follow_prepare(Follow *f, Memories *memories, Missing *missing) {
+static int64_t prepare(Follow *f, Memories *memories, Missing *missing) {
     const Content *contents = f->contents + f->computed;
-    int64_t left = f->content_count - f->computed;
-    f->chunk = left < f->s.at_once ? left : f->s.at_once;
     if (!grow_slots(f, memories->length + 3 * f->chunk)) return NO_ROOM;
     if (!all_right(f, contents)) return DAMAGED;
     forget_products(f, memories->length);
     int64_t own_first = f->own_used, other_first = f->other_used;
-    *missing = (Missing){f->event_used, 0};
+    *missing = (Missing){f->s.event_parts->used, 0};
     for (int64_t place = 0; place < f->chunk; place++) {
         int32_t own = f->own_id[place] = memory_of(f, memories, contents[place].own);
         int32_t other = f->other_id[place] = memory_of(f, memories, contents[place].other);
@@ -529,7 +611,7 @@ EXPORT int64_t follow_prepare(Follow *f, Memories *memories, Missing *missing) {
     }
     multiply(f, f->s.own_matrix, f->own_used - own_first, f->s.gathered_own, f->s.own_parts, own_first);
     multiply(f, f->s.other_matrix, f->other_used - other_first, f->s.gathered_other, f->s.other_parts, other_first);
-    return f->chunk;
+    return 0;
 }
 
 /* The gates of a GRU, as in `Gates.remember`; tanh(x) = 1 - 2 / (1 + exp(2x)). `own`, `other`, `event`: what is added
@@ -561,10 +643,10 @@ static void compute_value(Follow *f, const Memories *memories, int64_t place) {
         for (int64_t i = 0; i < d; i++) f->usual_value[i] = ((const float *)memories->values)[id * d + i];
     if (s->gates_are_double)
         gates_double(d, (const double *)s->own_parts + own * 4 * d, (const double *)s->other_parts + other * 3 * d,
-                     (const double *)s->event_parts + event * 3 * d, s->kept_bias, memory, f->value);
+                     (const double *)s->event_parts->parts + event * 3 * d, s->kept_bias, memory, f->value);
     else
         gates_float(d, (const float *)s->own_parts + own * 4 * d, (const float *)s->other_parts + other * 3 * d,
-                    (const float *)s->event_parts + event * 3 * d, s->kept_bias, memory, f->value);
+                    (const float *)s->event_parts->parts + event * 3 * d, s->kept_bias, memory, f->value);
     if (!s->table_is_double)
         for (int64_t i = 0; i < d; i++) f->value[i] = (float)f->value[i];
 }
@@ -608,8 +690,8 @@ static int32_t share(Follow *f, Memories *memories, int64_t version) {
     return id;
 }
 
-/* Compute what `follow_prepare` prepared, once all parts are there. → how many contents are left */
-EXPORT int64_t follow_compute(Follow *f, Memories *memories) {
+/* Compute the contents that are prepared. */
+static void compute_chunk(Follow *f, Memories *memories) {
     for (int64_t place = 0; place < f->chunk; place++) {
         Content *content = f->contents + f->computed + place;
         int changed = f->s.imagined[content->version];
@@ -621,7 +703,25 @@ EXPORT int64_t follow_compute(Follow *f, Memories *memories) {
         content->id = changed ? share(f, memories, content->version) : UNCHANGED;
     }
     f->computed += f->chunk;
-    return f->content_count - f->computed;
+    f->chunk = 0;
+}
+
+/* Compute the next contents of the level, as many as at once: DONE, or LEFT where there are more. FULL: there must first
+   be room for that many memories. EVENTS: what is missing of events must first be computed. */
+EXPORT int64_t follow_compute(Follow *f, Memories *memories, Missing *missing) {
+    if (!f->chunk) {
+        int64_t left = f->content_count - f->computed, some = left < f->s.at_once ? left : f->s.at_once;
+        if (!some) return DONE;
+        missing->count = 3 * some;
+        if (memories->length + 3 * some > memories->room) return FULL;
+        f->chunk = some;
+        int64_t failed = prepare(f, memories, missing);
+        if (failed) f->chunk = 0;
+        if (failed) return failed;
+        if (missing->count && !add_events(f, missing)) return EVENTS;
+    }
+    compute_chunk(f, memories);
+    return f->computed < f->content_count ? LEFT : DONE;
 }
 
 /* ---- which versions an answer may depend on ---- */
@@ -641,7 +741,8 @@ static int64_t latest_version(const Log *log, int64_t node, int64_t before) {
     return 2 * row + (log->src[row] != node);
 }
 
-static int may_be_changed(const Log *log, int64_t row) {
+/* The bit of an event that may be changed, NONE of any other. */
+static int64_t bit_of(const Log *log, int64_t row) {
     int64_t low = 0, high = log->event_count;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
@@ -650,26 +751,77 @@ static int may_be_changed(const Log *log, int64_t row) {
         else
             high = middle;
     }
-    return low < log->event_count && log->events[low] == row;
+    return low < log->event_count && log->events[low] == row ? low : NONE;
 }
 
-/* Go on with a table of versions: index, own, other, previous, one row each. Rows from `done` on have an index alone; what
-   they depend on is added at the end. Stops where all are done, or where the table is full. → how many there are */
-EXPORT int64_t lineage_trace(const Log *log, int64_t (*table)[4], int64_t room, int64_t *done, int64_t count) {
-    for (; *done < count && count + 3 <= room; (*done)++) {
-        int64_t index = table[*done][0], row = index / 2, start = row / log->batch * log->batch;
-        int64_t node = index % 2 ? log->dst[row] : log->src[row], other = index % 2 ? log->src[row] : log->dst[row];
-        table[*done][1] = latest_version(log, node, start);
-        table[*done][2] = latest_version(log, other, start);
-        table[*done][3] = may_be_changed(log, row) ? latest_version(log, node, row) : NONE;
-        for (int column = 1; column < 4; column++) {
-            int64_t found = table[*done][column];
-            if (found < 0 || found / 2 < log->oldest || log->seen[found]) continue;
-            log->seen[found] = 1;
-            table[count++][0] = found;
+/* Go on with a table of versions, the latest first: index, own, other, previous and bit, one row each. What a version
+   depends on is older, so that all that depend on it have been gone through before. `*word` is where it goes on in
+   `seen`; it stops where the table has no room for the versions of a word, or at the oldest event. → how many there are */
+EXPORT int64_t lineage_trace(const Log *log, int64_t (*table)[5], int64_t room, int64_t *word, int64_t count) {
+    for (; *word >= 2 * log->oldest / 64 && count + 64 <= room; --*word) {
+        uint64_t done = 0, left;
+        while ((left = log->seen[*word] & ~done)) {
+            int64_t place = 63 - __builtin_clzll(left), index = 64 * *word + place, row = index / 2;
+            int64_t node = index % 2 ? log->dst[row] : log->src[row], other = index % 2 ? log->src[row] : log->dst[row];
+            done |= (uint64_t)1 << place;
+            if (row < log->oldest) continue;
+            int64_t start = row / log->batch * log->batch, bit = bit_of(log, row);
+            int64_t found[] = {latest_version(log, node, start), latest_version(log, other, start),
+                               bit < 0 ? NONE : latest_version(log, node, row)};
+            for (int column = 0; column < 3; column++)
+                if (found[column] >= 0) log->seen[found[column] / 64] |= (uint64_t)1 << found[column] % 64;
+            int64_t traced[] = {index, found[0], found[1], found[2], bit};
+            memcpy(table[count++], traced, sizeof(traced));
         }
     }
     return count;
+}
+
+/* How many versions were seen before each word. → how many in all */
+EXPORT int64_t lineage_count(const Log *log, int32_t *before) {
+    int64_t count = 0;
+    for (int64_t word = 0; word < log->words; word++) {
+        before[word] = (int32_t)count;
+        count += __builtin_popcountll(log->seen[word]);
+    }
+    return count;
+}
+
+/* The place of a version: 1 is that of the first one, 0 stands for none. */
+static int64_t place_of(const Log *log, const int32_t *before, int64_t index) {
+    if (index < 0) return 0;
+    uint64_t earlier = ((uint64_t)1 << index % 64) - 1;
+    return 1 + before[index / 64] + __builtin_popcountll(log->seen[index / 64] & earlier);
+}
+
+/* The indices of all versions that were seen, and by place what the table says of those that were traced: places of own,
+   other and previous, and the bit. `traced`: their places, ascending. */
+EXPORT void lineage_columns(const Log *log, const int32_t *before, int64_t (*table)[5], int64_t count, int64_t *index,
+                            int64_t *own, int64_t *other, int64_t *previous, int64_t *bit, int64_t *traced) {
+    *index++ = NONE;
+    for (int64_t word = 0; word < log->words; word++)
+        for (uint64_t left = log->seen[word]; left; left &= left - 1) *index++ = 64 * word + __builtin_ctzll(left);
+    for (int64_t row = 0; row < count; row++) {
+        int64_t place = traced[count - 1 - row] = place_of(log, before, table[row][0]);
+        own[place] = place_of(log, before, table[row][1]);
+        other[place] = place_of(log, before, table[row][2]);
+        previous[place] = place_of(log, before, table[row][3]);
+        bit[place] = table[row][4];
+    }
+}
+
+/* The versions that may be computed from each, where the parent may change: see `lineage._children`. `next` has where
+   those of each version begin; without `children`, they are counted there. */
+EXPORT void lineage_children(int64_t count, const int64_t *versions, const int64_t *own, const int64_t *other,
+                             const int64_t *previous, const int64_t *bit, const uint8_t *changes, int64_t *next,
+                             int64_t *children) {
+    for (int64_t place = 0; place < count; place++)
+        for (int side = 0; side < 2; side++)
+            for (int64_t parent = (side ? other : own)[versions[place]]; changes[parent]; parent = previous[parent]) {
+                if (children) children[next[parent]] = versions[place];
+                next[parent]++;
+                if (bit[parent] < 0) break; /* else it may be absent, and the memory is the version before */
+            }
 }
 
 /* Masks and levels of versions, in the order of rows: see `Lineage._depend`. */

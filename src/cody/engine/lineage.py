@@ -30,13 +30,18 @@ NO_VERSION = -1  # before a node's first event: the memory is zero
 AFTER_ALL = np.iinfo(np.int64).max  # a time rank
 
 
-class RaggedArray:
-    """Lists of numbers, each belonging to one of `count` owners. [m], [m]"""
+class RaggedArray(NamedTuple):
+    """Lists of numbers, one after the other."""
 
-    def __init__(self, owner: IntArray, number: IntArray, count: int) -> None:
-        self.numbers = number[np.argsort(owner, kind="stable")]
-        self.lengths = np.bincount(owner, minlength=count)
-        self.starts = np.cumsum(self.lengths) - self.lengths
+    numbers: IntArray  # [m]
+    lengths: IntArray  # [n]
+    starts: IntArray  # [n]
+
+    @classmethod
+    def by_owner(cls, owner: IntArray, number: IntArray, count: int) -> RaggedArray:
+        """Lists of the numbers that belong to each of `count` owners. [m], [m]"""
+        lengths = np.bincount(owner, minlength=count)
+        return cls(number[np.argsort(owner, kind="stable")], lengths, np.cumsum(lengths) - lengths)
 
     def of(self, owners: IntArray) -> tuple[IntArray, IntArray]:
         """The numbers of some owners, one list after the other, and whose each is: its place in `owners`."""
@@ -109,7 +114,8 @@ class Lineage(VersionColumns):
     editable: EditableEvents
     parents: Masks  # [V, w] the events that the value can depend on
     memory: Masks  # [V, w] the same for the node's memory right after
-    levels: Sequence[IntArray]  # the versions that changes may concern, parents before children
+    order: IntArray  # [m] the versions that changes may concern, level by level, parents before children
+    level_starts: IntArray  # [levels + 1] where each level begins, and the last one ends
     children: RaggedArray  # [V] lists: the versions that may be computed from each
     affected: RaggedArray  # [events] lists: the versions that changing an event affects directly
     usual_own: IntArray  # [V] the parents with nothing changed
@@ -142,24 +148,32 @@ class Lineage(VersionColumns):
         latest = node_order.counting(_latest(graph, editable, nodes, np.full(len(nodes), query.before), everything))
         if loaded is None:
             found = _trace(graph, grid, editable, nodes, latest, node_order)
+            columns = _columns(graph, editable, latest, found, node_order)
         else:
-            found = TracedVersions(*compiled.trace(loaded, graph, grid, latest, editable.events))
-        columns = _columns(graph, editable, latest, found, node_order)
+            columns = _traced(loaded, graph, grid, editable, latest)
         depends = _dependencies(graph, grid, editable.words, columns, node_order, loaded)
-        order = np.argsort(depends.level, kind="stable")
-        children = _children(columns, depends.memory)
+        children = _children(columns, depends.memory, loaded)
+        count = depends.level.max(initial=-1) + 2
+        narrow = depends.level.astype(np.int16) if count < np.iinfo(np.int16).max else depends.level  # sorts in no time
+        below = np.cumsum(np.bincount(depends.level + 1, minlength=count))  # how many are on lower levels than each
         unchanged, first = np.zeros((1, editable.words), dtype=np.uint64), np.zeros(len(columns.index), dtype=np.int64)
         return cls(
             **{field.name: getattr(columns, field.name) for field in fields(columns)},
             editable=editable,
             parents=depends.parents,
             memory=depends.memory,
-            levels=np.split(order, np.flatnonzero(np.diff(depends.level[order])) + 1)[1:],
+            order=np.argsort(narrow, kind="stable")[below[0] :],
+            level_starts=below - below[0],
             children=children,
             affected=_affected(columns, children, len(editable.events)),
             usual_own=columns.kept(columns.own, unchanged, first),
             usual_other=columns.kept(columns.other, unchanged, first),
         )
+
+    @property
+    def levels(self) -> Sequence[IntArray]:
+        """The versions that changes may concern, parents before children."""
+        return np.split(self.order, self.level_starts[1:-1])
 
     @property
     def count(self) -> int:
@@ -258,6 +272,16 @@ def _columns(
     )
 
 
+def _traced(
+    loaded: Any, graph: TemporalGraph, grid: Grid, editable: EditableEvents, latest: IntArray
+) -> VersionColumns:
+    """What `_trace` and `_columns` find, by the compiled library."""
+    found = compiled.trace(loaded, graph, grid, latest, editable.events)
+    row = found.index // 2
+    columns = {field.name: getattr(found, field.name) for field in fields(found)}
+    return VersionColumns(**columns, row=row, message=row, imagined=np.zeros(len(row), dtype=bool))
+
+
 def _dependencies(
     graph: TemporalGraph, grid: Grid, words: int, versions: VersionColumns, node_order: NodeOrder, loaded: Any
 ) -> Dependencies:
@@ -287,10 +311,13 @@ def _dependencies(
     return Dependencies(parents, memory, level)
 
 
-def _children(versions: VersionColumns, memory: Masks) -> RaggedArray:
+def _children(versions: VersionColumns, memory: Masks, loaded: Any) -> RaggedArray:
     """For each version, those that may be computed from it. [V] lists"""
     traced = versions.traced
     changes: BoolArray = np.any(memory, axis=1)
+    if loaded is not None:
+        columns = versions.own, versions.other, versions.previous, versions.bit
+        return RaggedArray(*compiled.children(loaded, traced, columns, changes))
     pairs = [(traced[:0], traced[:0])]
     child, parent = np.concatenate([traced, traced]), np.concatenate([versions.own[traced], versions.other[traced]])
     while len(child):
@@ -299,7 +326,7 @@ def _children(versions: VersionColumns, memory: Masks) -> RaggedArray:
         absent = versions.bit[parent] >= 0  # if so, the memory is the version before
         child, parent = child[absent], versions.previous[parent[absent]]
     parents, children = zip(*pairs, strict=True)
-    return RaggedArray(np.concatenate(parents), np.concatenate(children), len(versions.index))
+    return RaggedArray.by_owner(np.concatenate(parents), np.concatenate(children), len(versions.index))
 
 
 def _affected(versions: VersionColumns, children: RaggedArray, events: int) -> RaggedArray:
@@ -308,4 +335,4 @@ def _affected(versions: VersionColumns, children: RaggedArray, events: int) -> R
     affected, whose = children.of(editable)
     own = editable[versions.imagined[editable]]
     bits = np.concatenate([versions.bit[editable[whose]], versions.bit[own]])
-    return RaggedArray(bits, np.concatenate([affected, own]), events)
+    return RaggedArray.by_owner(bits, np.concatenate([affected, own]), events)

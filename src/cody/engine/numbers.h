@@ -85,3 +85,7 @@ static inline double cos_of_float(float angle) {
     result.bits = ((one.bits & ~is_odd) | (other.bits & is_odd)) ^ sign;
     return result.number;
 }
+
+/* Cosines of times, in layers.c: 1; or 0 where an angle may be too large, and nothing is encoded. */
+EXPORT int64_t encode(int64_t count, int64_t width, const float *times, const float *frequency, const float *phase,
+                      double *encoded, int64_t stride);

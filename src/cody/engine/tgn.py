@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cody.engine.checkpoints import open_memory_table
-from cody.engine.compiled import CompiledFollow
+from cody.engine.compiled import CompiledFollow, EventParts
 from cody.engine.fast import FastModel, Inputs
 from cody.engine.layer import KnownVectors, VectorRequest
 from cody.engine.library import library
@@ -57,8 +57,10 @@ class MemoryInputs:
         *,
         small: float,
         usual: UsualVersions | None = None,
+        events: EventParts | None = None,
     ) -> None:
         self.model = model
+        self.events = events
         self.usual = UsualVersions(*model.table.part(lineage.index)) if usual is None else usual
         self.features = features  # [nodes, d]
         self.lineage = lineage
@@ -81,11 +83,13 @@ class MemoryInputs:
         gates = Gates(self._gate_maps(), self.store.vectors)
         duplicates = NearDuplicates(width, small) if small else None
         loaded = library()
-        self.following: PureFollow | CompiledFollow = (
-            PureFollow(model, self.store, gates, duplicates)
-            if loaded is None
-            else CompiledFollow(loaded, model, self.store, gates, duplicates)
-        )
+        self.following: PureFollow | CompiledFollow
+        if loaded is None:
+            self.following = PureFollow(model, self.store, gates, duplicates)
+        else:
+            if self.events is None or self.events.maps is not gates.maps:
+                self.events = EventParts(loaded, model, gates.maps, self.lineage)
+            self.following = CompiledFollow(loaded, model, self.store, gates, self.events, duplicates)
 
     def _gate_maps(self) -> GateMaps:
         """In single precision where much has to be computed, unless the table is in double precision and this is exact.
@@ -101,10 +105,15 @@ class MemoryInputs:
         return not self.small
 
     def exactly(self) -> MemoryInputs:
-        return MemoryInputs(self.model, self.lineage, self.features, small=0.0, usual=self.usual)
+        return self._with(small=0.0)
 
     def finer(self) -> MemoryInputs:
-        return MemoryInputs(self.model, self.lineage, self.features, small=self.small / FINER, usual=self.usual)
+        return self._with(small=self.small / FINER)
+
+    def _with(self, small: float) -> MemoryInputs:
+        """The same inputs, none of them computed, with another approximation."""
+        model, lineage, features = self.model, self.lineage, self.features
+        return MemoryInputs(model, lineage, features, small=small, usual=self.usual, events=self.events)
 
     @property
     def size(self) -> int:

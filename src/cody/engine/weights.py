@@ -97,10 +97,15 @@ class Weights:
 
     def encode_into(self, elapsed: FloatArray, out: FloatArray) -> None:
         """The same, written to where it is needed: by the compiled library, equal up to the last bit. [n] → [n, d]"""
-        frequency, phase = self["encode.frequency"], self["encode.phase"]
-        loaded = library() if frequency.dtype == phase.dtype == np.float32 else None
-        if loaded is None or not _encode_compiled(loaded, elapsed, frequency, phase, out):
+        encoder, loaded = self.encoder, library()
+        if encoder is None or loaded is None or not _encode_compiled(loaded, elapsed, *encoder, out):
             out[:] = self.encode(elapsed)
+
+    @cached_property
+    def encoder(self) -> tuple[NDArray[Any], NDArray[Any]] | None:
+        """Frequencies and phases of the time encoding as the library reads them; None: not in single precision."""
+        frequency, phase = contiguous(self["encode.frequency"]), contiguous(self["encode.phase"])
+        return (frequency, phase) if frequency.dtype == phase.dtype == np.float32 else None
 
     def linear(self, name: str, values: FloatArray) -> FloatArray:
         """One linear layer. [..., k] → [..., o]"""
@@ -168,7 +173,7 @@ def _encode_compiled(
 ) -> bool:
     """`Weights.encode` by the compiled library; False where an angle may be too large for it."""
     values = out if out.dtype == np.float64 else np.empty(out.shape)
-    arrays = contiguous(elapsed.astype(np.float32)), contiguous(frequency), contiguous(phase), values
+    arrays = contiguous(elapsed.astype(np.float32)), frequency, phase, values
     if not loaded.encode(len(elapsed), len(frequency), *map(address, arrays), values.strides[0] // values.itemsize):
         return False
     if values is not out:
