@@ -204,3 +204,11 @@ def test_nodes_and_links_are_not_mixed_up(of_nodes, folder, command):
     assert "the model predicts labels of events, not the state of a node" in run(command, *events, *state, code=2)
     assert "the model predicts links, not the state of a node" in run(command, *state, code=2)
     assert "or --node and --time" in run(command, *of_nodes, "--node", 3, code=2)
+
+
+def test_where_nothing_says_what_is_right_no_wrong_predictions_are_promised():
+    numbers = run("predict", "--between", "0..2", "--last", 3)
+    assert "--last N shows more, --csv all." in " ".join(numbers.split())
+    assert "None of them is known to be wrong." in run("predict", "--between", "0..2", "--wrong")
+    links = " ".join(run("predict", "--last", 3).split())
+    assert "--last N shows more, --wrong the wrong ones, --csv all." in links

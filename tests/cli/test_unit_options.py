@@ -1,6 +1,7 @@
 """Commands that speak of units: conversations, nodes, days, sessions, and what depends on what."""
 
 import json
+import re
 
 import click
 import pytest
@@ -52,8 +53,10 @@ def test_what_if_each_unit_is_the_same_as_without_it():
     by_name = {each["named"][0]: each for each in done[1:]}
     assert by_name["conversation 474 ↔ 1285"]["score"] == pytest.approx(0.357, abs=1e-3)
     shown = run("what-if", "--event", EVENT, "--each", "--by", "pair", "--strongest", 2)
-    assert "5 messages  conversation 474 ↔ 1285" in shown
-    assert "Removed alone, 1 of 64 units would change" in shown
+    assert re.search("without message +conversation +how long before", shown)
+    assert re.search("5 messages +474 ↔ 1285 +14 hours", shown)
+    assert "link  " not in shown.replace("no link", "")
+    assert "Removed alone, 1 of 64 conversations would change" in shown
 
 
 def test_what_if_names_single_events_beside_units():

@@ -29,6 +29,7 @@ GRAPH = TemporalGraph.from_arrays(
         ({"nodes": ["Bob"]}, [0, 1, 4, 5], ("node Bob (4 mails)",)),
         ({"pairs": [("Ann", "Cy D.")]}, [2, 3], ("conversation Ann ↔ Cy D. (2 mails)",)),
         ({"pairs": ["'Cy D.' Ann"]}, [2, 3], ("conversation Ann ↔ Cy D. (2 mails)",)),
+        ({"pairs": [("Ann", "Cy D."), ("Cy D.", "Ann")]}, [2, 3], ("conversation Ann ↔ Cy D. (2 mails)",)),
         ({"days": ["2004-07-28"]}, [2, 3, 4], ("day 2004-07-28 (3 mails)",)),
         ({"after": START + 31 * 3600}, [4, 5], ("everything after 2004-07-28 11:00 UTC (2 mails)",)),
         ({"before": START + 3600}, [0], ("everything before 2004-07-27 05:00 UTC (1 mail)",)),

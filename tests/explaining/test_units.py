@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from datetime import UTC, datetime
 
 import numpy as np
@@ -196,6 +197,18 @@ def test_units_have_no_protected_events():
     assert {row for unit in free.units for row in unit.rows} & of_source
     assert not {row for unit in kept.units for row in unit.rows} & of_source
     assert {unit.name for unit in kept.units} <= {unit.name for unit in free.units}
+
+
+def test_a_table_of_added_events_alone_is_not_headed_by_the_name_of_a_unit():
+    graph = dated_graph(2)
+    query = graph.query(66)
+    (score,) = ToyModel(graph).logits(query, [frozenset()])
+    model = ToyModel(graph, bias=-score - 0.3)  # every past event weighs for the link, so only another one flips it
+    why = explain(model, graph, query, by=kinds.pair, edits=(removals, additions), size=20)
+    assert why.units
+    assert {event.edit for event, _ in why.steps} == {"added"}
+    assert re.search(r"change +link +when", str(why))
+    assert not re.search(r"(change|alternative) +pair +when", str(why))
 
 
 def test_units_are_removed_beside_events_that_are_added():

@@ -1,5 +1,6 @@
 """Impact: the links that would be decided differently without some events, compared with asking link by link."""
 
+import dataclasses
 import json
 import re
 
@@ -139,6 +140,42 @@ def test_what_is_no_link_is_not_called_one():
         assert not re.search(r"\b(links?|events?)\b", said, re.IGNORECASE)
     kept = cody.even_if(model, graph, graph.query(50))
     assert not re.search(r"\blinks?\b", str(kept))
+
+
+def test_states_of_nodes_are_those_of_the_events_at_which_they_are_predicted():
+    graph = random_graph(np.random.default_rng(0), events=60).with_labels([0, 1] * 30, event_name="edit")
+    model = as_model(
+        lambda graph, query, changes: [sum(graph.history(query.src, query.before).tolist()) - 99.0 for _ in changes],
+        graph,
+        identity="states",
+        classes=["fine", "ban"],
+        about="node",
+    )
+    found = impact(model, graph, 10, range(20, 60))
+    assert found.called == "edit"
+    assert "edit 10 · 40 edits" in str(found)
+
+
+def test_a_number_is_not_called_a_link():
+    graph = random_graph(np.random.default_rng(0), events=60)
+    graph = dataclasses.replace(graph, event_name="rating")
+    model = as_model(
+        lambda graph, query, changes: [
+            float(sum(set(graph.history(query.dst, query.before).tolist()) - change) % 7) for change in changes
+        ],
+        graph,
+        identity="numbers",
+    )
+    decision = cody.between(1.5, 4.5)
+    shown = [
+        str(impact(model, graph, 10, range(20, 60), decision=decision)),
+        str(cody.explain(model, graph, graph.query(50), decision=decision)),
+        str(cody.even_if(model, graph, graph.query(50), decision=decision)),
+        str(cody.predict(model, graph, range(40, 60), decision=decision)),
+    ]
+    for said in shown:
+        assert "rating" in said
+        assert not re.search(r"\blinks?\b", said)
 
 
 def test_counts_by_time_and_by_hops_add_up(world):

@@ -238,6 +238,7 @@ QUESTIONS = [
     ({"threshold": 0.99}, cody.above(0.99)),
     ({"top": 2}, cody.in_top(2)),
     ({"rather_than": "Dee"}, cody.rather_than("Dee")),
+    ({"between": "2..7"}, cody.between(2, 7)),
 ]
 
 
@@ -280,6 +281,8 @@ WRONG = [
     ({"threshold": 1.5}, "a threshold is a probability between 0 and 1, not 1.5"),
     ({"threshold": 0.0}, "a threshold is a probability between 0 and 1, not 0.0"),
     ({"label": "fraud"}, "the model predicts links, not labels such as 'fraud'"),
+    ({"between": "7..2"}, "a range goes from a lower to a higher number, not from 7.0 to 2.0"),
+    ({"between": "few"}, "'few' is not understood; write two numbers: 2..5"),
     ({"threshold": 0.4, "top": 2}, "a question is decided in one way: give threshold or top"),
 ]
 
@@ -326,6 +329,25 @@ def test_a_server_may_have_another_decision_by_default():
             client.post("/api/score", event=7, **more).json() for more in ({}, {"threshold": 0.99}, {"threshold": 0.5})
         )
     assert default == same != other
+
+
+@pytest.mark.parametrize(
+    ("decision", "way", "typed"),
+    [
+        (None, "threshold", "0.5"),
+        (cody.above(0.99), "threshold", "0.99"),
+        (cody.in_top(2), "top", "2"),
+        (cody.rather_than("Dee"), "rather_than", "Dee"),
+        (cody.between(2, 7), "between", "2..7"),
+        (cody.decided_by(lambda scores: scores[:, 0] - 4), "threshold", ""),
+    ],
+)
+def test_the_form_shows_the_decision_of_the_server(decision, way, typed):
+    with serving(create_app(Live(graph(), model(), "small", "toy", decision=decision))) as client:
+        page = client.get("/", event=7).text
+    field = re.search(r'<input name="(\w+)" id="decide-value" value="([^"]*)"', page)
+    assert field.groups() == (way, typed)
+    assert re.search(rf'<option value="{way}" selected', page)
 
 
 def test_a_label_that_the_model_does_not_have_is_refused():

@@ -18,8 +18,8 @@ from cody.cli.show import Prose, ShownPart, print_parts
 from cody.cli.units import UnitOptions, unit_options
 from cody.errors import CallError
 from cody.graph.neighbourhood import SIZE
-from cody.models.contract import Model, name_of_subject
-from cody.models.decided import LINK_PREDICTED
+from cody.models.contract import Model
+from cody.models.decided import LINK_PREDICTED, name_of_subject
 from cody.search.proposals import Proposer
 from cody.study import metrics
 from cody.study import run as evaluation
@@ -160,7 +160,9 @@ def evaluate(
         _check_scorer(learned, options.scorer or source.model, model, source.allow_data_mismatch)
     with way_to_evaluate(data, named.graph, source, options.workers, options.ray) as way:
         steps = evaluation.run(options.out, model, named.graph, plan, sample, evaluate=way)
-        words = {kind: kind_in_words(kind, settled, name_of_subject(model, named.graph)) for kind in sample.kinds}
+        words = {
+            kind: kind_in_words(kind, settled, name_of_subject(model, named.graph, settled)) for kind in sample.kinds
+        }
         links = finish(steps, sample, words, kept=options.out, nothing="nothing was done yet")
     failures = failures_of(options.out, plan, links)
     print_evaluation(metrics.summaries(records_of(options.out, plan, links), failures), words, as_json=as_json)

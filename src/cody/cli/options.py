@@ -370,15 +370,12 @@ class DecisionOptions:
             return deciding.in_top(self.top, None if self.among is None else rivals_in(self.among))
         if self.rather_than is not None:
             return deciding.rather_than(self.rather_than)
-        return None if self.between is None else deciding.between(*_range(self.between))
-
-
-def _range(text: str) -> tuple[float, float]:
-    try:
-        low, high = (float(end) for end in text.split(".."))
-    except ValueError:
-        raise CallError(f"--between {text!r} is not understood; write two numbers: 2..5") from None
-    return low, high
+        if self.between is None:
+            return None
+        try:
+            return deciding.between(*deciding.parse_range(self.between))
+        except CallError as error:
+            raise CallError(f"--between {self.between}: {error}") from None
 
 
 decision_options = bundled("decide", DecisionOptions)

@@ -236,6 +236,8 @@ def predictions(
     if isinstance(found, LabelPredictions):
         yield Prose(sanitize(found.rule, 400))
     if not len(shown):
+        if len(found):
+            yield Prose("None of them is known to be wrong.")
         return
     yield ""
     rows = TextTable(*_headings(shown))
@@ -253,7 +255,8 @@ def predictions(
     yield rows
     yield ""
     if len(shown) < len(listed):
-        kind, wrong = (found.unit, ", --wrong the wrong ones") if listed is found else ("wrong prediction", "")
+        wrong = ", --wrong the wrong ones" if listed is found and len(found.wrong) else ""
+        kind = found.unit if listed is found else "wrong prediction"
         yield Prose(f"{len(shown):,} of {count(len(listed), kind)} shown: --last N shows more{wrong}, --csv all.")
     latest = min(reversed(list(shown)), key=lambda each: each.event is None)  # of events, if there are any
     yield f"Explain it:  cody explain {_link_options(latest)}{options}"
@@ -316,44 +319,44 @@ def partners(shown: Predictions, node: str, options: str) -> Iterable[ShownPart]
 
 
 def effects(
-    graph: TemporalGraph, cases: Sequence[Scenario], decided: Sequence[DecidedCase], most: int, pair: str
+    graph: TemporalGraph, cases: Sequence[Scenario], decided: Sequence[DecidedCase], most: int, removed: str, unit: str
 ) -> Iterable[ShownPart]:
     """The events whose absence would move the decision most, strongest first.
 
     Args:
         graph: The log.
-        cases: Nothing changed, then one event removed in each.
+        cases: Nothing changed, then one event or unit removed in each.
         decided: What is decided in each case.
         most: How many are shown.
-        pair: What two nodes are called.
+        removed: What the column of what is removed is headed by.
+        unit: What a unit of events is called; empty: events are removed one by one.
     """
     before = decided[0].margin
     event = graph.name_of_event()
     without = sorted(zip(cases[1:], decided[1:], strict=True), key=lambda pair: -shift(before, pair[1].margin))
     headings = (f"#{name}" for name in decided[0].decision.headings)
-    rows = TextTable(f"#without {event}", pair, "how long before", *headings, "predicted")
+    rows = TextTable(f"#without {event}", removed, "how long before", *headings, "predicted")
     shown = [decided[0], *(answer for _, answer in without[:most])]
     cells = [each.decision.cells([each.state])[0] for each in shown]
     rows.add_row("(none)", "", "", *cells[0], decided[0].decision.cell(before))
     for (case, answer), figures in zip(without[:most], cells[1:], strict=True):
         outcome = _green(answer.decision.cell(answer.margin), flips(before, answer.margin))
-        rows.add_row(*_removed(graph, case), *figures, outcome)
+        rows.add_row(*_removed(graph, case, unit), *figures, outcome)
     yield rows
     if len(shown) <= len(without):
         yield f"\nThe {len(shown) - 1} strongest of {len(without)}; --strongest {len(without)} shows all."
     alone = sum(flips(before, answer.margin) for _, answer in without)
-    units = any(case.names for case in cases)
-    past = f"{alone or 'none'} of {count(len(without), 'unit' if units else f'past {event}')}"
+    past = f"{alone or 'none'} of {count(len(without), unit or f'past {event}')}"
     yield f"\nRemoved alone, {past} would change the prediction."
 
 
-def _removed(graph: TemporalGraph, case: Scenario) -> tuple[str, str, str]:
+def _removed(graph: TemporalGraph, case: Scenario, unit: str) -> tuple[str, str, str]:
     """What a scenario removes: an event, or a unit with the number of its events; and how long before the link."""
     own = sorted(case.removed - case.dependants)
     when = earlier(float(graph.time[own[-1]]), case.query.time)
     along = f" + {len(case.dependants):,}" if case.dependants else ""
     if case.names:
-        return f"{count(len(own), graph.name_of_event())}{along}", case.names[0], when
+        return f"{count(len(own), graph.name_of_event())}{along}", case.names[0].removeprefix(f"{unit} "), when
     return f"{own[0]}{along}", _link(graph, own[0]), when
 
 

@@ -21,7 +21,8 @@ from cody.errors import CallError, ModelError
 from cody.explaining.document import ExplanationDocument
 from cody.explaining.wording import capital
 from cody.graph import TemporalGraph
-from cody.models.contract import Model, identity_of, name_of_subject
+from cody.models.contract import Model, identity_of
+from cody.models.decided import name_of_subject
 from cody.models.predictions import rows_between
 from cody.study import ExplainedLink, ModelComparison, Part, Survey, cases, compare_models, survey_of
 from cody.study import run as evaluation
@@ -191,7 +192,9 @@ def survey(
                 steps = evaluation.run(file, model, graph, plan, sample, evaluate=way)
                 kept, nothing = (file if options.out else None), "nothing was saved (use --out FILE)"
                 settled = evaluation.check_plan(model, graph, plan)
-                words_of = {kind: kind_in_words(kind, settled, name_of_subject(model, graph)) for kind in sample.kinds}
+                words_of = {
+                    kind: kind_in_words(kind, settled, name_of_subject(model, graph, settled)) for kind in sample.kinds
+                }
                 links = finish(steps, sample, words_of, kept=kept, nothing=nothing)
             explained = _explained(file, graph, plan, links)
             if options.also or options.noise:

@@ -21,6 +21,7 @@ from cody.graph.dependants import Rule
 from cody.graph.edits import Add, Alter, Edit, Move
 from cody.graph.units import EVENT, Unit
 from cody.models.contract import Model, subject_of
+from cody.models.decided import subject_of_decision
 from cody.models.decision import LINK, Above
 from cody.models.labels import about_node
 from cody.utils.words import count
@@ -88,7 +89,8 @@ def what_if(
         scenarios = _scenarios(graph, Scenario(query, link.event), removal, changes, rule)
     model = source.open(named, reference=engine == "replay")
     link.check(model)
-    about = f"the {occasion(subject_of(model), graph.name_of_event())}"
+    subject = subject_of_decision(model, decision)
+    about = f"the {occasion(subject, graph.name_of_event())}"
     if cases is not None:
         _say_which_cases_are_too_late(graph, scenarios, new_nodes, about)
     else:
@@ -102,9 +104,10 @@ def what_if(
         return
     from cody.cli import show
 
-    pair = "link" if subject_of(model) == "link" else graph.name_of_event()
+    pair = "link" if subject == "link" else graph.name_of_event()
     if each:
-        show.print_parts(show.effects(graph, scenarios, answers, strongest, pair))
+        unit = "" if units.kind is None else units.kind.noun(graph)
+        show.print_parts(show.effects(graph, scenarios, answers, strongest, unit or pair, unit))
     else:
         show.print_parts([show.answers(graph, scenarios, answers, pair)])
 

@@ -23,8 +23,8 @@ from cody.graph import Query, TemporalGraph
 from cody.graph.neighbourhood import SIZE, Near, ends_first, groups
 from cody.graph.protected import Protected
 from cody.graph.units import UnitKind, as_kind, day, node, pair
-from cody.models.contract import DECIMALS, Change, Model, identity_of, logit_of_only, subject_of
-from cody.models.decided import decide, decision_in, decision_of, states_of
+from cody.models.contract import DECIMALS, Change, Model, identity_of, logit_of_only
+from cody.models.decided import decide, decision_in, decision_of, states_of, subject_of_decision
 from cody.models.deciding import ByLabel, described
 from cody.models.decision import Decision, State, Subject
 from cody.models.labels import event_of_query
@@ -197,8 +197,9 @@ def even_if(
         full_replay=full_replay,
         watch=watch,
     ).checked(model)
-    about = subject_of(model)
-    model = decide(model, graph, query, chosen := decision_of(model, query, decision))
+    chosen = decision_of(model, query, decision)
+    about = subject_of_decision(model, chosen)
+    model = decide(model, graph, query, chosen)
     space = spaces(model, graph, query, options)(size, options.edits)
     if not len(space.rows):
         raise CallError("there are no candidates: no past events that could be missing")

@@ -37,7 +37,7 @@ from cody.explaining.verification import differ, reference_logit
 from cody.graph import Query, TemporalGraph
 from cody.graph.units import Unit
 from cody.models.contract import Change, Model, as_seen, identity_of, logit_of_only, subject_of
-from cody.models.decided import decide, decision_in, states_of
+from cody.models.decided import decide, decision_in, states_of, subject_of_decision
 from cody.models.decision import DecidedBy, Decision
 from cody.models.labels import event_of_query
 from cody.models.margins import flips
@@ -88,7 +88,11 @@ def verify_even_if(
     except (CodyError, ValueError, TypeError) as error:
         yield Claim("the question", CONTRADICTED, sanitize(str(error), 200))
         return
-    yield checked("the question and its words", list(_other_words(found, subject_of(model), replay)), found.stated)
+    yield checked(
+        "the question and its words",
+        list(_other_words(found, subject_of_decision(model, replay.decision), replay)),
+        found.stated,
+    )
     yield checked("score with nothing changed", replay.fault(NOTHING, found.original), f"{found.original:.5f}")
     yield from _missing(found, replay)
     yield from _proofs(found, replay, sets, watch)

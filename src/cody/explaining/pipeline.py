@@ -48,11 +48,20 @@ from cody.models.contract import (
     check_belongs,
     graph_of,
     identity_of,
+    label_task,
     model_on,
     reach,
     subject_of,
 )
-from cody.models.decided import decide, decision_in, decision_of, focus_of, standings_of, with_overtaking
+from cody.models.decided import (
+    decide,
+    decision_in,
+    decision_of,
+    focus_of,
+    standings_of,
+    subject_of_decision,
+    with_overtaking,
+)
 from cody.models.deciding import ByLabel
 from cody.models.decision import Decision
 from cody.models.labels import about_node, event_of_query
@@ -199,7 +208,8 @@ def explain(
     if graph.imagined is not None and graph_of(model) is not graph:
         model = model_on(model, graph)
     deadline = math.inf if seconds is None else time.monotonic() + check_seconds(seconds)
-    chosen, subject = decision_of(model, query, decision), subject_of(model)
+    chosen = decision_of(model, query, decision)
+    subject = subject_of_decision(model, chosen)
     # Scores of units are about other sets, and those of sets that could not be are none.
     known = {} if answers is None or options.has_units or options.per_day else answers
     others = tuple(also.values()) if robust and also else ()
@@ -210,7 +220,7 @@ def explain(
             warnings.warn(PROBABILITIES, ProbabilityWarning, stacklevel=2)
     scope = scope_of(found.model, graph, query, np.array(run.space.events, dtype=np.int64))
     why = _document(graph, query, found.options, run, found.verified, found.seconds, scope)
-    label = None if subject == "link" or why.event is None else graph.label_of(why.event)
+    label = None if label_task(model) is None or why.event is None else graph.label_of(why.event)
     why = _with_decision(why, run.model, decision_in(found.model) or chosen, subject, label)
     return with_stability(why, model, graph, also or {}, noise=noise) if also or noise else why
 

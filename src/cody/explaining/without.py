@@ -64,7 +64,7 @@ def without(
     units += [find_unit(graph, pair, each if isinstance(each, str) else shlex.join(map(str, each))) for each in pairs]
     units += [find_unit(graph, day, text) for text in days]
     units += [_period(graph, time, late) for time, late in ((after, True), (before, False)) if time is not None]
-    names = tuple(f"{unit.name} ({count(len(unit.rows), graph.name_of_event())})" for unit in units)
+    names = tuple(dict.fromkeys(f"{unit.name} ({count(len(unit.rows), graph.name_of_event())})" for unit in units))
     names += (single,) if names and single else ()
     return Removal(rows.union(*(unit.rows.tolist() for unit in units)), names)
 

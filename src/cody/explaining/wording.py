@@ -429,7 +429,7 @@ def answer_table(why: Explanation) -> AnswerTable:
         folded = lines[last - 1]  # the prediction after those that are left out
         lines[first:last] = [folded._replace(edit=f"+ {last - first} more", link="", when="", before="")]
     changed = "change" if why.imagined else "without"
-    return AnswerTable(_headings(why, "named" if why.factual else changed), lines)
+    return AnswerTable(_headings(why, "named" if why.factual else changed, why.rows), lines)
 
 
 def alternatives_table(why: Explanation) -> AnswerTable:
@@ -445,11 +445,13 @@ def alternatives_table(why: Explanation) -> AnswerTable:
             lines.append(Line(f"+ {len(events) - len(shown)} more"))
         _, cells = why.decision.cells((why.states[0], State(logit, other.standing)))
         lines[-1] = lines[-1]._replace(logit=cells.first, score=cells.second, predicted=_outcome(why, logit))
-    return AnswerTable(_headings(why, "alternative"), lines)
+    return AnswerTable(_headings(why, "alternative", [row for other in why.alternatives for row in other.rows]), lines)
 
 
-def _headings(why: Explanation, first: str) -> Line:
-    pair = why.unit_name or ("link" if why.subject == "link" else why.event_name)
+def _headings(why: Explanation, first: str, rows: Sequence[int]) -> Line:
+    pair = "link" if why.subject == "link" else why.event_name
+    if any(why.unit(row) is not None for row in rows):  # events that are added are in none
+        pair = why.unit_name or pair
     return Line(first, pair, heading_of_times(why.query.time), "before", *why.decision.headings, "predicted")
 
 

@@ -581,12 +581,6 @@ def subject_of(model: Model) -> str:
     return "link" if task is None else task.about
 
 
-def name_of_subject(model: Model, graph: TemporalGraph) -> str:
-    """What the user calls that: a link, a node, or what an event is called."""
-    subject = subject_of(model)
-    return graph.name_of_event() if subject == "event" else subject
-
-
 def has_identity(model: Model) -> bool:
     """Whether a model has an identity."""
     return isinstance(getattr(model, "identity", None), str)

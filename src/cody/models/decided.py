@@ -42,11 +42,12 @@ from cody.models.contract import (
     replayed_from,
     scores_of_only,
     size_of,
+    subject_of,
     verifier_for,
     weight_of,
 )
 from cody.models.deciding import ByLabel
-from cody.models.decision import Above, DecidedBy, Decision, InTop, Labelled, RatherThan, Standing, State
+from cody.models.decision import Above, Between, DecidedBy, Decision, InTop, Labelled, RatherThan, Standing, State
 from cody.models.margins import flips
 
 LINK_PREDICTED = Above()
@@ -261,6 +262,28 @@ def decision_of(model: Model, query: Query, decision: Decision | ByLabel | None 
         return decision
     names = ", ".join(map(repr, classes))
     raise CallError(f"the model predicts labels of {task.about}s ({names}), not {decision.question}")
+
+
+def subject_of_decision(model: Model, decision: Decision | ByLabel | None) -> str:
+    """What is decided on: a link, or an event or node that is labelled. A number is that of an event, too.
+
+    Args:
+        model: The model.
+        decision: What is decided; None: what the model decides by itself.
+    """
+    return "event" if isinstance(decision, Between) else subject_of(model)
+
+
+def name_of_subject(model: Model, graph: TemporalGraph, decision: Decision | ByLabel | None) -> str:
+    """What the user calls that: a link, a node, or what an event is called.
+
+    Args:
+        model: The model.
+        graph: The log of events.
+        decision: What is decided; None: what the model decides by itself.
+    """
+    subject = subject_of_decision(model, decision)
+    return graph.name_of_event() if subject == "event" else subject
 
 
 def _checked(decision: Decision) -> Decision:

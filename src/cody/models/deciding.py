@@ -140,6 +140,19 @@ def between(low: float, high: float) -> Between:
     return Between(*ends)
 
 
+def parse_range(text: str) -> tuple[float, float]:
+    """The ends of a range, as users write it.
+
+    >>> parse_range("2..5"), parse_range("-1..inf")
+    ((2.0, 5.0), (-1.0, inf))
+    """
+    try:
+        low, high = map(float, text.split(".."))
+    except ValueError:
+        raise CallError(f"{text[:40]!r} is not understood; write two numbers: 2..5") from None
+    return low, high
+
+
 @readable_help
 def decided_by(function: Callable[[FloatArray], Any], *, positive: str = "yes", negative: str = "no") -> DecidedBy:
     """A decision of your own: a function from scores to margins.

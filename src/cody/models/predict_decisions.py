@@ -11,8 +11,8 @@ import numpy as np
 
 from cody.errors import CallError
 from cody.graph import FloatArray, Query, TemporalGraph
-from cody.models.contract import Model, label_task, scores_of_links, subject_of
-from cody.models.decided import decision_of, named_decision
+from cody.models.contract import Model, label_task, scores_of_links
+from cody.models.decided import decision_of, named_decision, subject_of_decision
 from cody.models.deciding import ByLabel
 from cody.models.decision import Decision, Labelled, RatherThan, State
 from cody.models.predict_labels import label_query
@@ -126,7 +126,9 @@ def predict_decided(
         start = beginning(graph, event, queries[place])
         rows.append(DecidedPrediction(*start, margin, known.figure(state), known.cell(margin), positive, label, right))
     general = decision_of(model, compared[0], decision)
-    return DecidedPredictions(graph, tuple(compared), tuple(rows), general, subject_of(model), len(queries) - len(kept))
+    return DecidedPredictions(
+        graph, tuple(compared), tuple(rows), general, subject_of_decision(model, general), len(queries) - len(kept)
+    )
 
 
 def _is_right(decision: Decision, event: int | None, positive: bool, label: str | None) -> bool | None:

@@ -20,8 +20,8 @@ from cody.explaining.verification import verify_change
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph, check_query, whole_number
 from cody.graph.neighbourhood import hops_from
 from cody.graph.units import Unit
-from cody.models.contract import DECIMALS, Change, Model, check_changes, check_is_model, identity_of, name_of_subject
-from cody.models.decided import decide, decision_of
+from cody.models.contract import DECIMALS, Change, Model, check_changes, check_is_model, identity_of
+from cody.models.decided import decide, decision_of, subject_of_decision
 from cody.models.deciding import ByLabel, described
 from cody.models.decision import Above, Decision
 from cody.models.margins import flips
@@ -111,7 +111,9 @@ class Impact(Document, frozen=True, tag_field="schema", tag=SCHEMA):
             description="links left out because the decision would compare them with themselves, or has too few rivals"
         ),
     ] = 0
-    called: Annotated[str, Meta(description="what is predicted: a link, or an event or node that is labelled")] = "link"
+    called: Annotated[
+        str, Meta(description="what is predicted: a link, or something about an event, as the data call it")
+    ] = "link"
     thing: Annotated[str, Meta(description="what the data call an event")] = "event"
 
     @property
@@ -381,11 +383,16 @@ def _document(
         ),
         half_within=_within(since, moved, 0.5),
         most_within=_within(since, moved, 0.9),
-        called=name_of_subject(model, graph),
+        called=_called(model, graph, decision),
         thing=graph.name_of_event(),
         own=found.later.own,
         incomparable=found.later.incomparable,
     )
+
+
+def _called(model: Model, graph: TemporalGraph, decision: Decision | ByLabel | None) -> str:
+    """What is predicted for each link: whether there is one, or else something about an event."""
+    return "link" if subject_of_decision(model, decision) == "link" else graph.name_of_event()
 
 
 def _summary(some: np.ndarray, moved: FloatArray, flipped: np.ndarray) -> tuple[int, float, int]:

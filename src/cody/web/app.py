@@ -40,6 +40,7 @@ from cody.web.live import BusyError, Live, UnknownError
 from cody.web.questions import (
     LARGEST_ROW,
     MOST_ROWS,
+    WAYS,
     Address,
     FieldError,
     LinkQuestion,
@@ -159,7 +160,7 @@ def _page_of(live: Live, entered: Address) -> HTMLResponse:
         options = {name: whole(name, text) for name, text in entered.given("evaluations", "candidates").items()}
     except FieldError as error:  # the page of the link, with what was typed
         problem, options = error, {}
-    by = _decide_by(live, case, entered.given("threshold", "top", "rather_than", "label"))
+    by = _decide_by(live, case, entered.given(*WAYS))
     wrong = bool(by.problem or problem)
     choice = options | {"why_not": bool(entered.why_not) and entered.why_not not in ("0", "false")}
     wanted = None if wrong else entered.explainer

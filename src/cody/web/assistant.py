@@ -86,6 +86,7 @@ Threshold = Annotated[Number | None, Field(description="decide by: predicted abo
 Top = Annotated[Row | None, Field(description="decide by: is the destination among the K best for the source?")]
 Rival = Annotated[Name | None, Field(description="decide by: is the destination ranked above this node?")]
 Label = Annotated[Name | None, Field(description="decide by: is this the predicted label?")]
+Range = Annotated[Name | None, Field(description="decide by: is the predicted number within this range, like 2..5?")]
 Predicted = Annotated[list[Row] | None, Field(max_length=MOST_PREDICTED, description="rows of events")]
 Rows = Annotated[list[Row] | None, Field(max_length=MOST_ROWS, description="rows of events that did not happen")]
 AddedEvents = Annotated[list[Added] | None, Field(max_length=MOST_EDITS, description="events that happened as well")]
@@ -162,10 +163,11 @@ def _add_links(server: MCPServer[None], live: Live) -> None:
         top: Top = None,
         rather_than: Rival = None,
         label: Label = None,
+        between: Range = None,
     ) -> ScoredCase:
         """What the model would predict had some past events not happened, happened at another time, or others too."""
         link = {"event": event, "src": src, "dst": dst, "time": time, "without": without, "add": add, "move": move}
-        ways = {"threshold": threshold, "top": top, "rather_than": rather_than, "label": label}
+        ways = {"threshold": threshold, "top": top, "rather_than": rather_than, "label": label} | {"between": between}
         return await _in_thread(partial(_what_if, live, link | ways))
 
     server.add_tool(about, description="Which data and model these tools are about.")
@@ -184,12 +186,13 @@ def _add_searches(server: MCPServer[None], live: Live) -> None:
         top: Top = None,
         rather_than: Rival = None,
         label: Label = None,
+        between: Range = None,
         why_not: Annotated[bool, Field(description="events may also be added and moved, not only removed")] = False,
         evaluations: Annotated[Budget | None, Field(description="limit of evaluations of the model")] = None,
     ) -> ExplainedAnswer:
         """Why the model decides as it does about a link: the fewest past events without which it would not."""
         link = {"event": event, "src": src, "dst": dst, "time": time, "why_not": why_not, "evaluations": evaluations}
-        ways = {"threshold": threshold, "top": top, "rather_than": rather_than, "label": label}
+        ways = {"threshold": threshold, "top": top, "rather_than": rather_than, "label": label} | {"between": between}
         return await _explain(live, link | ways, context.report_progress)
 
     def document(id: str) -> str:

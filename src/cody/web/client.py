@@ -59,7 +59,7 @@ class ServerClient:
 
         Args:
             **question: `event`, or `src`, `dst` and `time`; `without`, `add`, `move`; one of `threshold`, `top`,
-                `rather_than` and `label`.
+                `rather_than`, `label` and `between`.
         """
         return self._ask("POST", "/api/score", question)
 

@@ -187,7 +187,7 @@ def _byline(facts: Facts) -> list[Markup | str]:
 def _truth(facts: Facts) -> Iterator[Markup]:
     """What happened, and so whether the model is right; nothing where that is not known."""
     why = facts.why
-    if why.subject != "link":
+    if why.subject != "link" and not isinstance(why.decision, Between):
         yield from _true_label(facts)
         return
     if why.recourse is not None:

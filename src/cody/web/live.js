@@ -83,7 +83,7 @@ find("#decide-by")?.addEventListener("change", (event) => {
 });
 find("#search-there")?.addEventListener("click", () => {
   const wanted = new URLSearchParams(location.search);
-  for (const name of ["without", "label", "top", "rather_than"]) wanted.delete(name);
+  for (const name of ["without", "label", "top", "rather_than", "between"]) wanted.delete(name);
   wanted.set("threshold", find("#threshold").value);
   wanted.set("explainer", find("#explainer").value);
   location.search = wanted;

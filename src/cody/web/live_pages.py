@@ -15,7 +15,6 @@ from cody.explaining.what_if import Scenario
 from cody.graph import TemporalGraph
 from cody.graph.edits import Add, Edit, Move
 from cody.models.decided import LINK_PREDICTED
-from cody.models.decision import Above
 from cody.models.predict import Prediction
 from cody.models.predict_labels import LabelPrediction
 from cody.study.explainers import DEFAULT_SEARCH, FACTUAL, SEARCHES, find
@@ -26,9 +25,8 @@ from cody.web.markup import Markup, element, join, link, name, percent
 from cody.web.overview import Overview, histogram, overview
 from cody.web.page import LiveControls, data_block, document, page
 from cody.web.parts import cell, row, table
-from cody.web.questions import Address, FieldError, as_question
+from cody.web.questions import Address, FieldError, as_question, way_of
 from cody.web.sessions import Wanted
-from cody.web.standing import about
 
 NAMES = [*SEARCHES, *(entry.name for entry in FACTUAL)]
 RECENT = 25  # events on the start page
@@ -369,9 +367,9 @@ def _cannot_run(live: Live, explainer: str) -> str:
 def _decide_bar(live: Live, why: Explanation, by: DecideBy, kept: Iterable[Markup]) -> Markup:
     """How the question is decided: one choice, and its value. The script names the field as the choice says."""
     ways = _ways(live)
-    way = by.way or next(iter(ways))
-    own = why.decision
-    text = by.text or (f"{own.threshold:g}" if isinstance(own, Above) else about(own))
+    way, text = (by.way, by.text) if by.way else way_of(why.decision)
+    if way not in ways:
+        way, text = next(iter(ways)), ""
     options = (
         element("option", label, value=each, selected=each == way, data_usual=usual)
         for each, (label, usual) in ways.items()
@@ -397,6 +395,7 @@ def _ways(live: Live) -> dict[str, tuple[str, str]]:
             "threshold": ("score above", "0.5"),
             "top": ("place in the top", "10"),
             "rather_than": ("rank above node", ""),
+            "between": ("number within", "-1..1"),
         }
     if len(live.task.classes) == 2:
         return {"threshold": (f"score of {sanitize(live.task.classes[1], 24)} above", "0.5")}

@@ -15,8 +15,8 @@ from cody.graph import TemporalGraph
 from cody.graph.columns import LONGEST_NAME
 from cody.graph.edits import Add, Edit, Move
 from cody.models.contract import check_changes
-from cody.models.deciding import ByLabel, above, in_top, labelled, rather_than
-from cody.models.decision import Decision
+from cody.models.deciding import ByLabel, above, between, in_top, labelled, parse_range, rather_than
+from cody.models.decision import Above, Between, Decision, InTop, Labelled, RatherThan
 
 MOST_ROWS = 256  # removed events per request
 MOST_EDITS = 16  # imagined events per request
@@ -85,6 +85,7 @@ class Address(BaseModel):
     top: Typed = None
     rather_than: Typed = None
     label: Typed = None
+    between: Typed = None
     node: Typed = None
     side: TypedOften = []  # rows to compare
     before: Typed = None
@@ -130,10 +131,11 @@ class LinkQuestion(Strict):
     src: Name | None = None
     dst: Name | None = None
     time: Time | None = None
-    threshold: Number | None = None  # how it is decided: at most one of these four
+    threshold: Number | None = None  # how it is decided: at most one of these five
     top: Row | None = None
     rather_than: Name | None = None
     label: Name | None = None
+    between: Name | None = None  # as on the command line: 2..5
     without: list[Row] = Field(default=[], max_length=MOST_ROWS)
     add: list[Added] = Field(default=[], max_length=MOST_EDITS)
     move: list[Moved] = Field(default=[], max_length=MOST_EDITS)
@@ -175,7 +177,21 @@ WAYS: dict[str, Callable[[Any], Decision | ByLabel]] = {
     "top": in_top,
     "rather_than": rather_than,
     "label": labelled,
+    "between": lambda text: between(*parse_range(text)),
 }
+
+
+def way_of(decision: Decision) -> tuple[str, str]:
+    """A decision as a form has it: one of `WAYS`, and what is typed; empty where it cannot be typed."""
+    if isinstance(decision, Above):
+        return "threshold", f"{decision.threshold:g}"
+    if isinstance(decision, InTop):
+        return "top", str(decision.k)
+    if isinstance(decision, RatherThan):
+        return "rather_than", decision.other
+    if isinstance(decision, Labelled):
+        return "label", decision.label
+    return ("between", f"{decision.low:g}..{decision.high:g}") if isinstance(decision, Between) else ("", "")
 
 
 def as_decision(request: LinkQuestion) -> Decision | ByLabel | None:
