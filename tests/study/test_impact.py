@@ -15,6 +15,7 @@ from cody.data import save_graph
 from cody.engine import Replay, fast_model
 from cody.errors import CallError, DataError, ModelError
 from cody.graph import Query, TemporalGraph
+from cody.graph.dependants import dependants, forward
 from cody.graph.neighbourhood import hops_from
 from cody.graph.units import find_unit, node, pair
 from cody.models import ToyModel
@@ -22,6 +23,7 @@ from cody.models.contract import as_model
 from cody.models.margins import flips
 from cody.study.impact import Impact, impact
 from cody.train.checkpoint import Checkpoint, save_model
+from cody.utils.words import count
 from random_events import random_graph, random_network
 from schemas import validator
 
@@ -228,6 +230,19 @@ def test_links_before_the_event_and_links_that_are_removed_are_left_out(world):
     same_time = [Query(1, 2, float(graph.time[100]), before) for before in (100, 101)]
     assert impact(model, graph, 100, same_time).links == 1
     assert impact(model, graph, 100).links == 18  # of the last 15 %, 102 to 119
+
+
+def test_events_that_depend_on_the_removed_ones_go_along(world):
+    model, graph, _ = world
+    rule = forward(20.0)
+    row = next(row for row in range(40, 100) if len(dependants(graph, rule, [row], graph.num_events)))
+    along = dependants(graph, rule, [row], graph.num_events).tolist()
+    with_them = impact(model, graph, row, LINKS, dependants=rule)
+    assert with_them.removed.rows == tuple(sorted([row, *along]))
+    assert with_them.removed.name == f"event {row} and {count(len(along), 'dependant')}"
+    assert with_them.own == len(set(along) & set(LINKS))
+    assert with_them.moves == impact(model, graph, [row, *along], LINKS).moves
+    assert impact(model, graph, row, LINKS, dependants=lambda *_: []).removed.name == f"event {row}"
 
 
 def test_a_link_that_never_happened_can_be_given(world):

@@ -94,7 +94,7 @@ def answer_even_if_of_many(
 
     def answers() -> Iterator[EvenIf]:
         failed = 0
-        with progress("links", len(queries), drawn=not share_a_terminal()) as move:
+        with progress("answers", len(queries), drawn=not share_a_terminal()) as move:
             for number, query in enumerate(queries, start=1):
                 try:
                     yield _found(model, graph, request, query, alone)

@@ -118,7 +118,7 @@ def _way_to_explain(
 
 def _watched(queries: Sequence[Query], explain: Explain) -> Iterator[Answer]:
     """The answers in the order of the links; how many there are is shown, unless they are on the terminal."""
-    with progress("links", len(queries), drawn=not share_a_terminal()) as move:  # lines show how far it is, too
+    with progress("explanations", len(queries), drawn=not share_a_terminal()) as move:  # lines show how far it is, too
         for number, answer in enumerate(in_order(queries, explain(queries)), start=1):
             yield answer
             move(completed=number)
@@ -137,7 +137,7 @@ def _write(out: Path, steps: Iterator[ExplanationProgress], outcome: Outcomes) -
     first = next(steps)
     if first.finished:
         say(f"{first.finished:,} of {words.count(first.total, 'explanation')} already done")
-    with progress("links", first.total, completed=first.finished) as move:
+    with progress("explanations", first.total, completed=first.finished) as move:
         for step in steps:
             move(completed=step.finished)
             list(outcome.explained([] if step.answer is None else [step.answer]))

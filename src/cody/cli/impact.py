@@ -12,11 +12,13 @@ from cody.cli.messages import print_csv, print_json
 from cody.cli.predict import PredictOptions
 from cody.cli.progress import progress
 from cody.cli.show import Prose, ShownPart, print_parts
+from cody.cli.units import HELP_OF_RULE, rule_in
 from cody.errors import CallError
 from cody.graph import Query, TemporalGraph
+from cody.graph.dependants import Rule
 from cody.graph.units import Unit, day, find_unit, node, pair
 from cody.study import impact_words
-from cody.study.impact import VERIFIED, Impact, MovedLink
+from cody.study.impact import VERIFIED, Impact, MovedLink, called
 from cody.study.impact import impact as impact_of
 from cody.utils import words
 
@@ -34,11 +36,17 @@ class RemovedOptions:
     node: str | None = _removed(metavar="NAME", help="Everything of a node.")
     pair: str | None = _removed(metavar="NODES", help='Everything between two nodes: "1866 447".')
     day: str | None = _removed(metavar="DATE", help="Everything of a day.")
+    with_dependants: str | None = _removed(metavar="RULE", help=HELP_OF_RULE)
 
     def check(self) -> None:
         """Refuse to remove nothing, or two things."""
         if sum(getattr(self, name) is not None for name in ("event", "events", *KINDS)) != 1:
             raise CallError("name the events that did not happen, by one of --event, --events, --node, --pair, --day")
+
+    @property
+    def rule(self) -> Rule | None:
+        """Which events go along; None: none."""
+        return None if self.with_dependants is None else rule_in(self.with_dependants)
 
     def unit(self, graph: TemporalGraph) -> int | list[int] | Unit:
         """The events that the options name."""
@@ -109,14 +117,14 @@ def impact(
     removed.check()
     later.check()
     shared.check_formats(as_csv, as_json)
-    decision = decide.decision()
+    decision, rule = decide.decision(), removed.rule
     shared.check_page(html)
     named = source.named()
     graph = named.graph
     events, links = removed.unit(graph), later.queries(graph, source.unit)
     model = source.open(named)
-    with progress("links", len(links)) as move:
-        found = impact_of(model, graph, events, links, decision=decision, verify=verify, watch=move)
+    with progress(f"{called(model, graph, decision)}s", len(links)) as move:
+        found = impact_of(model, graph, events, links, decision=decision, dependants=rule, verify=verify, watch=move)
     _show(found, html, as_csv=as_csv, as_json=as_json)
 
 

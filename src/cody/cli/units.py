@@ -14,6 +14,12 @@ from cody.graph.units import KINDS, UnitKind, named_kind
 _space = option_fields("The search space")
 
 
+HELP_OF_RULE = (
+    f"Removed events take along those that depend on them: {' or '.join(RULES)}, with a time if it is not one day, "
+    'like "reply 1h".'
+)
+
+
 @dataclass(frozen=True, slots=True)
 class UnitOptions:
     """What changes together, and what goes along with it."""
@@ -30,8 +36,7 @@ class UnitOptions:
     with_ends: bool = _space(is_flag=True, help="With --by node: the two ends of the link are candidates, too.")
     with_dependants: str | None = _space(
         metavar="RULE",
-        help=f"Removed events take along those that depend on them: {' or '.join(RULES)}, with a time if it is not one "
-        'day, like "reply 1h".',
+        help=HELP_OF_RULE,
     )
 
     @property
@@ -46,13 +51,16 @@ class UnitOptions:
     @property
     def rule(self) -> Rule | None:
         """Which events go along; None: none."""
-        if self.with_dependants is None:
-            return None
-        name, _, within = self.with_dependants.strip().partition(" ")
-        try:
-            return named_rule(name, within or None)
-        except CallError as error:
-            raise CallError(f"--with-dependants {self.with_dependants!r}: {error}") from None
+        return None if self.with_dependants is None else rule_in(self.with_dependants)
+
+
+def rule_in(text: str) -> Rule:
+    """The rule that `--with-dependants` names."""
+    name, _, within = text.strip().partition(" ")
+    try:
+        return named_rule(name, within or None)
+    except CallError as error:
+        raise CallError(f"--with-dependants {text!r}: {error}") from None
 
 
 unit_options = bundled("units", UnitOptions)

@@ -6,7 +6,7 @@ computed (`cody.models.contract.links_without`); what flips is verified by the r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
@@ -18,8 +18,10 @@ from cody._version import __version__
 from cody.errors import CallError
 from cody.explaining.verification import verify_change
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph, check_query, whole_number
+from cody.graph.dependants import Rule, as_rule
+from cody.graph.dependants import dependants as dependants_of
 from cody.graph.neighbourhood import hops_from
-from cody.graph.units import Unit
+from cody.graph.units import NONE, Unit
 from cody.models.contract import DECIMALS, Change, Model, check_changes, check_is_model, identity_of
 from cody.models.decided import decide, decision_of, subject_of_decision
 from cody.models.deciding import ByLabel, described
@@ -32,7 +34,7 @@ from cody.study.report import age_bins
 from cody.utils.forms import Count, Document, Form
 from cody.utils.frames import frame_of_kind
 from cody.utils.signatures import readable_help
-from cody.utils.words import ROUND_DURATIONS, enumerated, is_date
+from cody.utils.words import ROUND_DURATIONS, count, enumerated, is_date
 
 SCHEMA = "cody/impact/1"
 MOST_TIMES = 16
@@ -176,6 +178,7 @@ def impact(
     links: Iterable[int | Query] | None = None,
     *,
     decision: Decision | ByLabel | None = None,
+    dependants: Rule | Callable[[TemporalGraph, int], Iterable[int]] | None = None,
     verify: int = VERIFIED,
     watch: Watch | None = None,
 ) -> Impact:
@@ -189,6 +192,7 @@ def impact(
             before the first removed event cannot change; those that are removed themselves are left out, and those
             whose destination is what the decision compares with.
         decision: As in `cody.explain`.
+        dependants: Which later events go along with the removed ones, as in `cody.explain`. By default, none.
         verify: Number of flips to verify by the reference implementation, those that move furthest first.
         watch: Called with the number of links done so far and in total.
 
@@ -199,7 +203,7 @@ def impact(
     [(3, True), (2, False)]
     """
     check_is_model(model)
-    unit = _unit(graph, removed)
+    unit = _with_dependants(graph, _unit(graph, removed), as_rule(dependants))
     (change,) = check_changes(graph, [unit.rows.tolist()])
     later = _comparable(_later_links(graph, unit, links), graph, decision)
     margins = margins_without(model, graph, later.queries, change, decision, watch)
@@ -232,6 +236,14 @@ def _unit(graph: TemporalGraph, removed: int | Iterable[int] | Unit) -> Unit:
     listed = enumerated(list(map(str, rows))) if len(rows) <= 5 else f"{rows[0]} to {rows[-1]}"
     name = f"{what}{'s' if len(rows) > 1 else ''} {listed}"
     return Unit(name, np.array(rows, dtype=np.int64))
+
+
+def _with_dependants(graph: TemporalGraph, unit: Unit, rule: Rule | None) -> Unit:
+    """The events with those that go along by a rule."""
+    along = NONE if rule is None else dependants_of(graph, rule, unit.rows.tolist(), graph.num_events)
+    if not len(along):
+        return unit
+    return Unit(f"{unit.name} and {count(len(along), 'dependant')}", np.union1d(unit.rows, along))
 
 
 def _later_links(graph: TemporalGraph, unit: Unit, links: Iterable[int | Query] | None) -> LaterLinks:
@@ -383,14 +395,14 @@ def _document(
         ),
         half_within=_within(since, moved, 0.5),
         most_within=_within(since, moved, 0.9),
-        called=_called(model, graph, decision),
+        called=called(model, graph, decision),
         thing=graph.name_of_event(),
         own=found.later.own,
         incomparable=found.later.incomparable,
     )
 
 
-def _called(model: Model, graph: TemporalGraph, decision: Decision | ByLabel | None) -> str:
+def called(model: Model, graph: TemporalGraph, decision: Decision | ByLabel | None) -> str:
     """What is predicted for each link: whether there is one, or else something about an event."""
     return "link" if subject_of_decision(model, decision) == "link" else graph.name_of_event()
 
