@@ -27,6 +27,7 @@ from cody.search.sufficient import sufficient
 from cody.study.explainers import explainer
 from cody.study.run import EvaluationPlan, Link, evaluate
 from cody.train.checkpoint import Checkpoint, save_model
+from cody.utils.words import enumerated
 from random_events import random_graph, random_network
 from schemas import validator
 
@@ -193,6 +194,7 @@ def test_conversations_can_be_kept_instead_of_events():
     robust = next(row for row in range(59, 40, -1) if even_if(model, graph, graph.query(row), by=pair, size=8).decisive)
     named = even_if(model, graph, graph.query(robust), by=pair, size=8)
     assert [name.startswith("pair ") for name in named.decisive_names] == [True] * len(named.decisive)
+    assert f"removing {enumerated([f'the {name}' for name in named.decisive_names])} " in str(named)
 
 
 def test_the_answer_follows_its_schema_and_can_be_read_back():

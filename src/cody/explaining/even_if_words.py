@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cody.models.margins import flips
 from cody.utils.tables import TextTable
-from cody.utils.words import count, earlier, heading_of_times, is_date, moment, moment_and_zone, sanitize
+from cody.utils.words import count, earlier, enumerated, heading_of_times, is_date, moment, moment_and_zone, sanitize
 
 if TYPE_CHECKING:
     from cody.explaining.even_if import EvenIf
@@ -72,7 +72,8 @@ def certificate(found: EvenIf) -> str:
     n, things = len(found.candidates), f"{found.thing}s"
     removing = ""
     if found.decisive is not None:
-        named = " and ".join(found.decisive_names or map(str, found.decisive))
+        units = [f"the {name}" for name in found.decisive_names]
+        named = enumerated(units or list(map(str, found.decisive)))
         removing = f"removing {named if len(found.decisive) <= FEW else f'some {len(found.decisive)} of them together'}"
     if not found.robust:
         unknown = "No removal was proven to leave the decision as it is."
