@@ -18,7 +18,7 @@ from cody.graph import Query, TemporalGraph
 from cody.graph.dependants import Rule
 from cody.graph.units import Unit, day, find_unit, node, pair
 from cody.study import impact_words
-from cody.study.impact import VERIFIED, Impact, MovedLink, called
+from cody.study.impact import VERIFIED, Impact, MovedLink, predicted_thing
 from cody.study.impact import impact as impact_of
 from cody.utils import words
 
@@ -123,7 +123,7 @@ def impact(
     graph = named.graph
     events, links = removed.unit(graph), later.queries(graph, source.unit)
     model = source.open(named)
-    with progress(f"{called(model, graph, decision)}s", len(links)) as move:
+    with progress(f"{predicted_thing(model, graph, decision)}s", len(links)) as move:
         found = impact_of(model, graph, events, links, decision=decision, dependants=rule, verify=verify, watch=move)
     _show(found, html, as_csv=as_csv, as_json=as_json)
 

@@ -395,15 +395,21 @@ def _document(
         ),
         half_within=_within(since, moved, 0.5),
         most_within=_within(since, moved, 0.9),
-        called=called(model, graph, decision),
+        called=predicted_thing(model, graph, decision),
         thing=graph.name_of_event(),
         own=found.later.own,
         incomparable=found.later.incomparable,
     )
 
 
-def called(model: Model, graph: TemporalGraph, decision: Decision | ByLabel | None) -> str:
-    """What is predicted for each link: whether there is one, or else something about an event."""
+def predicted_thing(model: Model, graph: TemporalGraph, decision: Decision | ByLabel | None) -> str:
+    """What predictions are about, as the data call it: a link, or an event of which something is predicted.
+
+    Args:
+        model: The model.
+        graph: The log of events.
+        decision: What is decided; None: what the model decides by itself.
+    """
     return "link" if subject_of_decision(model, decision) == "link" else graph.name_of_event()
 
 
