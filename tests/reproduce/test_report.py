@@ -238,7 +238,7 @@ def test_the_report_fills_its_page(tmp_path):
         "before\n<!-- paper -->\nformer\n<!-- /paper -->\nbetween\n<!-- test -->\nformer\n<!-- /test -->\nafter\n"
     )
     command = [sys.executable, REPRODUCE / "report.py", "--folder", tmp_path, "--page", page]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    subprocess.run(command, check=True, capture_output=True, timeout=500)
     text = page.read_text()
     assert "former" not in text
     assert "| the paper | verdict | here |" in text

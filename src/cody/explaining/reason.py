@@ -15,7 +15,7 @@ from cody.explaining import recourse_words
 from cody.explaining.unit_words import without_units
 from cody.graph.edits import ADDED, ALTERED, MOVED, REMOVED
 from cody.models.decision import Above
-from cody.models.margins import flips, numbers, shift
+from cody.models.margins import flips, shift
 from cody.utils.words import count, duration_about, duration_at_least, is_date, moment, part_of, sanitize, unit_of_time
 
 if TYPE_CHECKING:
@@ -282,9 +282,7 @@ def _word(why: Explanation) -> str:
 
 def _figures(why: Explanation, margins: Iterable[float]) -> list[str]:
     """Margins as they are written beside the original one."""
-    if isinstance(why.decision, Above):
-        return why.decision.written(why.original, *margins)[1:]
-    return numbers(why.original, *margins)[1:]
+    return why.decision.written(why.original, *margins)[1:]
 
 
 def _older(why: Explanation) -> str:

@@ -75,6 +75,16 @@ class Decision:
     headings: ClassVar[tuple[str, str]] = ("margin", "")  # of the two cells that a table shows of it
     has_standing: ClassVar[bool] = True  # whether more lies behind a margin than the margin says
 
+    @property
+    def named(self) -> str:
+        """The destination or class that it is about; empty if about whatever a link leads to."""
+        return ""
+
+    @property
+    def predicted_label(self) -> str | None:
+        """The label that a positive margin predicts; None if it predicts none."""
+        return None
+
     def margin(self, scores: FloatArray) -> FloatArray:
         """The margin of the scores of the link, or of its classes, then of the rivals. [B, m] → [B]"""
         raise NotImplementedError
@@ -92,9 +102,21 @@ class Decision:
         """
         return self
 
+    def of_any_link(self) -> Self:
+        """The same without what `about` and a search have found out about one link."""
+        return self
+
     def standing(self, scores: FloatArray, names: Sequence[str]) -> Standing | None:
         """What lies behind a margin; None if the margin says it all. [m], with the name of each score"""
         return None
+
+    def score(self, margin: float) -> float | None:
+        """The probability that a margin stands for; None if it stands for none."""
+        return None
+
+    def written(self, *margins: float | None) -> list[str]:
+        """What margins stand for, as text, told apart where they differ: probabilities, or the margins themselves."""
+        return numbers(*margins)
 
     def outcome(self, margin: float) -> str:
         """What is decided, in a few words."""
@@ -133,7 +155,7 @@ class Decision:
 
     def cells(self, states: Sequence[State]) -> list[Cells]:
         """What tables show of each state: the margin, and one more figure."""
-        margins = numbers(*(state.margin for state in states))
+        margins = self.written(*(state.margin for state in states))
         return [Cells(margin, self.figure(state)) for margin, state in zip(margins, states, strict=True)]
 
     def figure(self, state: State) -> str:
@@ -186,12 +208,14 @@ class Above(Decision):
     def outcome(self, margin: float) -> str:
         return self.positive if margin > 0 else self.negative
 
+    @property
+    def predicted_label(self) -> str:
+        return self.positive
+
     def score(self, margin: float) -> float:
-        """The probability that a margin stands for."""
         return probability(margin + self.line)
 
     def written(self, *margins: float | None) -> list[str]:
-        """The probabilities that margins stand for, as text."""
         shares = (None if margin is None else self.score(margin) for margin in margins)
         return numbers(*shares, line=self.threshold)
 
@@ -337,6 +361,13 @@ class InTop(Decision):
             return None
         return known
 
+    def of_any_link(self) -> InTop:
+        return replace(self, name="", of=0, overtaking=())
+
+    @property
+    def named(self) -> str:
+        return self.name
+
     @property
     def contenders(self) -> int:
         """How many rivals a search compares with; what it finds is verified against all of them."""
@@ -423,6 +454,13 @@ class RatherThan(Decision):
     def about(self, graph: TemporalGraph, query: Query) -> RatherThan | None:
         return None if graph.node(self.other) in (query.src, query.dst) else self
 
+    def of_any_link(self) -> RatherThan:
+        return replace(self, name="")
+
+    @property
+    def named(self) -> str:
+        return self.name
+
     def standing(self, scores: FloatArray, names: Sequence[str]) -> Standing:
         return ranking(scores, names, 2)
 
@@ -473,6 +511,14 @@ class Labelled(Decision):
 
     kind: ClassVar[str] = "labelled"
     headings: ClassVar[tuple[str, str]] = ("lead", "best")
+
+    @property
+    def named(self) -> str:
+        return self.label
+
+    @property
+    def predicted_label(self) -> str:
+        return self.label
 
     def margin(self, scores: FloatArray) -> FloatArray:
         place = self.classes.index(self.label)

@@ -8,7 +8,7 @@ implementation.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -24,7 +24,7 @@ from cody.graph import TemporalGraph
 from cody.graph.units import Label, UnitKind
 from cody.models.contract import NOTHING, Change, Model, check_belongs, identity_of
 from cody.models.decided import decide
-from cody.models.decision import Decision, InTop, RatherThan
+from cody.models.decision import Decision
 from cody.models.margins import flips
 from cody.search.result import distinct
 from cody.study import causes_words
@@ -200,13 +200,6 @@ def _nodes_of(graph: TemporalGraph, rows: Sequence[int]) -> frozenset[int]:
     return frozenset.intersection(*ends) if ends else frozenset()
 
 
-def _unnamed(decision: Decision) -> Decision:
-    """The same without what differs from link to link."""
-    if isinstance(decision, InTop):
-        return replace(decision, name="", of=0)
-    return replace(decision, name="") if isinstance(decision, RatherThan) else decision
-
-
 @dataclass
 class _GreedyCauses:
     """Greedy: what is added next is what makes most further predictions flip."""
@@ -267,7 +260,7 @@ class _GreedyCauses:
         """The predictions that decide the same."""
         places: dict[Decision, list[int]] = {}
         for place, why in enumerate(self.whys):
-            places.setdefault(_unnamed(why.decision), []).append(place)
+            places.setdefault(why.decision.of_any_link(), []).append(place)
         return places
 
     def verified(self, gone: Change) -> frozenset[int]:

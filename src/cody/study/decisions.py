@@ -82,18 +82,11 @@ def kind_of(graph: TemporalGraph, event: int, decision: Decision, margin: float,
         subject: What is decided on, as explanations say it: "link", or what is labelled.
     """
     positive = margin > 0
-    claimed = _label(decision)
+    claimed = decision.predicted_label
     if subject == "link" or claimed is None:
         return KINDS[not positive]
     label = graph.label_of(event)
     return None if label is None else KINDS[positive != (label == claimed)]
-
-
-def _label(decision: Decision) -> str | None:
-    """The label that a positive margin predicts; None: a user's function decides something else."""
-    if isinstance(decision, Labelled):
-        return decision.label
-    return decision.positive if isinstance(decision, Above) else None
 
 
 def same_decision(one: Record, other: Record) -> bool:
@@ -103,10 +96,9 @@ def same_decision(one: Record, other: Record) -> bool:
 
 def general(decision: Decision) -> Decision | None:
     """A decision without what depends on the link: its name, its rivals, or of several labels the one in question."""
+    decision = decision.of_any_link()
     if isinstance(decision, InTop):
-        return replace(decision, name="", of=0, own=None, overtaking=(), among=None if decision.among is None else ())
-    if isinstance(decision, RatherThan):
-        return replace(decision, name="")
+        return replace(decision, own=None, among=None if decision.among is None else ())
     return replace(decision, label="") if isinstance(decision, Labelled) else decision
 
 
@@ -156,7 +148,7 @@ def kind_in_words(kind: str, decision: Decision | None = LINK_PREDICTED, subject
     """
     if decision == LINK_PREDICTED:
         return KindWords(f"{kind} link")
-    if decision is None or (subject != "link" and _label(decision) is not None):
+    if decision is None or (subject != "link" and decision.predicted_label is not None):
         return KindWords(f"{kind}ly labelled {subject}", subject=subject)
     negation = "" if kind == KINDS[0] else "not "
     if isinstance(decision, Above | RatherThan):
@@ -182,6 +174,6 @@ def check_decision(model: Model, graph: TemporalGraph, decision: Decision | ByLa
         last, named = graph.query(graph.num_events - 1), set(map(graph.node, chosen.among or ()))
         other = next((node for node in (last.src, *range(graph.num_nodes)) if node not in named), last.src)
         chosen.rivals(graph, last._replace(dst=other))  # no link has more rivals
-    if subject_of(model) != "link" and (chosen is None or _label(chosen) is not None) and graph.labels is None:
+    if subject_of(model) != "link" and (chosen is None or chosen.predicted_label is not None) and graph.labels is None:
         raise CallError("the data have no labels, so it is not known which predictions are correct")
     return chosen

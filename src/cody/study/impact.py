@@ -25,7 +25,7 @@ from cody.graph.units import NONE, Unit
 from cody.models.contract import DECIMALS, Change, Model, check_changes, check_is_model, identity_of
 from cody.models.decided import decide, decision_of, subject_of_decision
 from cody.models.deciding import ByLabel, described
-from cody.models.decision import Above, Decision
+from cody.models.decision import Decision
 from cody.models.margins import flips
 from cody.models.predictions import PERIOD, rows_between
 from cody.study import impact_words
@@ -323,7 +323,7 @@ class LinkTable:
             verified: How that was verified.
         """
         query, decision, hops = self.later.queries[place], self.margins.decisions[place], int(self.hops[place])
-        scores = [decision.score(each) for each in (original, without)] if isinstance(decision, Above) else []
+        scores = [score for each in (original, without) if (score := decision.score(each)) is not None]
         before, after = scores or (original, without)
         return MovedLink(
             event=self.later.events[place],

@@ -22,7 +22,7 @@ from cody.explaining.document import (
 from cody.explaining.explanation import REMOVED, Event, Explanation
 from cody.explaining.upgrade import RecordOf02
 from cody.models.decided import LINK_PREDICTED
-from cody.models.decision import Above, Decision, InTop
+from cody.models.decision import Decision, InTop
 from cody.models.margins import flips
 from cody.utils.forms import Count, Form, as_line, damaged, parse
 from cody.utils.words import count
@@ -107,7 +107,7 @@ class Record:
 
     def score(self, margin: float) -> float | None:
         """The probability that a margin stands for; None if it stands for none."""
-        return self.decision.score(margin) if isinstance(self.decision, Above) else None
+        return self.decision.score(margin)
 
     @property
     def explanation(self) -> Explanation:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +17,7 @@ from cody.explaining.document import DecisionPart, ExplanationDocument, decision
 from cody.explaining.upgrade import RecordOf02
 from cody.graph import BoolArray, FloatArray, TemporalGraph
 from cody.models.decided import LINK_PREDICTED
-from cody.models.decision import Decision, InTop, Labelled
+from cody.models.decision import Decision, Labelled
 from cody.study.cases import (
     ExplainedLink,
     ages,
@@ -257,7 +256,7 @@ def _decision_of_all(records: Sequence[Record]) -> Decision | None:
     first = records[0].decision
     if isinstance(first, Labelled):
         return first if {record.decision for record in records} == {first} else None
-    return replace(first, name="", of=0, overtaking=()) if isinstance(first, InTop) else first
+    return first.of_any_link()
 
 
 def _part(kind: str, of_kind: Sequence[ExplainedLink], graph: TemporalGraph) -> Part:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from cody.models.decision import Above
 from cody.models.predict import Prediction
 from cody.models.predict_labels import LabelPrediction
 from cody.web.gauge import gauge, outcome
@@ -108,7 +107,7 @@ def scored_body(answer: Answer) -> Scored:
         original=round(original, 6),
         logit=round(logit, 6),
         score=gauge(decision, ()).written(round(original, 5), round(logit, 5))[1],
-        probability=round(decision.score(logit), 6) if isinstance(decision, Above) else None,
+        probability=None if (score := decision.score(logit)) is None else round(score, 6),
         predicted=logit > 0,
         outcome=outcome(decision, logit),
         standing=None if standing is None else StandingBody(**standing),

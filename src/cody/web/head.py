@@ -207,9 +207,9 @@ def _truth(facts: Facts) -> Iterator[Markup]:
 def _true_label(facts: Facts) -> Iterator[Markup]:
     """The label in the log, and whether it is the predicted one."""
     why = facts.why
-    if why.label is None or not isinstance(why.decision, Above | Labelled):
+    predicted = why.decision.predicted_label
+    if why.label is None or predicted is None:
         return
-    predicted = why.decision.label if isinstance(why.decision, Labelled) else why.decision.positive
     wrong = (why.label == predicted) != (why.original > 0)
     words = f"it was {sanitize(why.label, 40)}: the model is {'wrong' if wrong else 'right'}"
     yield element("b", words, class_="wrong" if wrong else None)

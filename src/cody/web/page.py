@@ -24,7 +24,7 @@ from cody.web.head import bar, head, title, what_next
 from cody.web.markup import Child, Markup, element, join
 from cody.web.network import network
 from cody.web.parts import card
-from cody.web.standing import WIDEST, about, as_plain, before_and_after, lines, may_stand_apart, words_of
+from cody.web.standing import WIDEST, as_plain, before_and_after, lines, may_stand_apart, words_of
 from cody.web.table import candidates_table, stability_table
 from cody.web.timeline import timeline
 
@@ -382,7 +382,7 @@ def _how_decided(facts: Facts) -> dict[str, Any]:
     if isinstance(facts.gauge, MarginGauge):
         given["span"] = facts.gauge.span
     return given | {
-        "name": sanitize(about(decision), WIDEST),
+        "name": sanitize(decision.named, WIDEST),
         "last": decision.k if isinstance(decision, InTop) else 0,
         "lines": lines(facts),
         "apart": may_stand_apart(decision),

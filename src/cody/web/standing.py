@@ -93,7 +93,7 @@ def _places(decision: Decision, standing: Standing | None, shares: dict[float, f
     """The lines of a list; the one that the decision is about is marked, and apart if it is not among the best."""
     if standing is None:
         return
-    own, last = about(decision), decision.k if isinstance(decision, InTop) else 0
+    own, last = decision.named, decision.k if isinstance(decision, InTop) else 0
     for place, leader in enumerate(standing.leaders, start=1):
         score = leader.score if isinstance(decision, Labelled) else probability(leader.score)
         rank = standing.rank if leader.name == own and standing.rank is not None else place
@@ -111,13 +111,6 @@ def _place(rank: int, called: str, score: str, share: float, kinds: Sequence[str
         element("span", score),
         class_=" ".join(kinds) or None,
     )
-
-
-def about(decision: Decision) -> str:
-    """The destination or class that a decision is about."""
-    if isinstance(decision, Labelled):
-        return decision.label
-    return decision.name if isinstance(decision, InTop | RatherThan) else ""
 
 
 def _number(decision: Between, values: Sequence[float | None]) -> Markup:
