@@ -37,7 +37,7 @@ class Command(NamedTuple):
     words: str
     result: Result  # what must be the same however often it was killed
     done_already: str = ""  # what it says, with exit code 2, when there is nothing left to do
-    again: bool = False  # the graph is there already
+    replaces: bool = False  # a damaged graph is there already
 
 
 class Usual(NamedTuple):
@@ -84,8 +84,9 @@ def _prepare(folder: Path, command: Command) -> None:
     for name in INPUTS:
         source = world(0) / name
         (shutil.copytree if source.is_dir() else shutil.copyfile)(source, folder / name)
-    if command.again:
-        shutil.copytree(world(0) / "graph", folder / "out")
+    if command.replaces:
+        shutil.copytree(world(1) / "graph", folder / "out")
+        next((folder / "out").glob("time-*.npy")).write_bytes(b"damaged")
 
 
 def _run(name: str, folder: Path, step: int | None, seconds: float) -> int | None:
@@ -191,7 +192,7 @@ TINY = "--dimension 4 --layers 1 --heads 1 --neighbours 2 --batch 100 --epochs 2
 
 COMMANDS = {
     "data import": Command("data import events.csv --out out", _imported),
-    "data import once more": Command("data import events.csv --out out", _imported, again=True),
+    "data import in place of a damaged graph": Command("data import events.csv --out out", _imported, replaces=True),
     "explain": Command(f"explain {ASKED} --event {LINK} --candidates 6 --json", _explained),
     "explain a shipped model": Command("explain --event 53854 --json", _explained),
     "evaluate": Command(f"evaluate {ASKED} {LINKS} --out out.jsonl", _records),

@@ -609,13 +609,17 @@ def test_nothing_calls_a_label_a_link(where, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words", "decided"),
     [
-        (("--top", 3), "in the top 3", {"kind": "top", "k": 3}),
-        (("--top", 2, "--among", "1,2,3,4"), "in the top 2", {"kind": "top", "k": 2, "among": ["1", "2", "3", "4"]}),
-        (("--rather-than", 4), "ranked above 4", {"kind": "rather", "other": "4"}),
-        (("--between=-1..1",), "within -1 to 1", {"kind": "between", "low": -1.0, "high": 1.0}),
+        (("--top", 3), "links in the top 3", {"kind": "top", "k": 3}),
+        (
+            ("--top", 2, "--among", "1,2,3,4"),
+            "links in the top 2",
+            {"kind": "top", "k": 2, "among": ["1", "2", "3", "4"]},
+        ),
+        (("--rather-than", 4), "links ranked above 4", {"kind": "rather", "other": "4"}),
+        (("--between=-1..1",), "events within -1 to 1", {"kind": "between", "low": -1.0, "high": 1.0}),
         (
             ("--threshold", 0.7),
-            "above 0.7",
+            "links above 0.7",
             {"kind": "above", "threshold": 0.7, "positive": "link", "negative": "no link"},
         ),
     ],
@@ -623,14 +627,14 @@ def test_nothing_calls_a_label_a_link(where, tmp_path):
 def test_commands_take_every_decision(where, options, words, decided):
     given = (*where, "made:links", *options, "--period", "0.3..1", "--instances", 3)
     shown = command("evaluate", *given, "--explainers", "greedy", "--out", "run.jsonl")
-    assert f"3 links {words}\n" in shown
+    assert f"3 {words}\n" in shown
     assert ("RR lost" in shown) == ("--top" in options)
     header = json.loads(Path("run.jsonl").read_text().splitlines()[0])
     assert header["decision"] == decided
     surveyed = command("survey", *given, "--out", "survey.jsonl")
-    assert f"3 links {words}, " in " ".join(surveyed.split())  # lines are folded where the folder's name ends them
+    assert f"3 {words}, " in " ".join(surveyed.split())  # lines are folded where the folder's name ends them
     (found,) = read_surveys(command("survey", "survey.jsonl", "--data", where[1], "--json")).surveys
-    assert found.parts[0].title == f"links {words}"
+    assert found.parts[0].title == words
     (summary, *_) = json.loads(command("evaluate", *given, "--explainers", "greedy", "--out", "run.jsonl", "--json"))
     known = [record for record in iterate_records("run.jsonl") if record.kind == summary["kind"]]
     assert summary["fidelity_plus"] == np.mean([record.is_necessary for record in known])

@@ -173,7 +173,7 @@ def known_products(products: Products, vectors: int, new: int) -> ctypes.Structu
     return _Products(address(products.vectors.values), address(products.slot), products.vectors.length)
 
 
-class CompiledLinks:
+class CompiledLinkDecoder:
     """Scores of links between vectors of the last layer, in one call of the library."""
 
     def __init__(self, loaded: Any, decoder: Decoder) -> None:

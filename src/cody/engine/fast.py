@@ -17,7 +17,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from cody.engine.attention import Decoder, Maps
-from cody.engine.compiled_layers import CompiledLayer, CompiledLinks
+from cody.engine.compiled_layers import CompiledLayer, CompiledLinkDecoder
 from cody.engine.kept_only import scores_of_kept
 from cody.engine.layer import Below, EventInputs, Layer, Reach
 from cody.engine.library import library
@@ -99,7 +99,9 @@ class QueryWorkspace:
         for maps in self.model.maps:
             below: Below = self.layers[-1] if self.layers else inputs
             self.layers.append(layer(maps, below, self.windows, self.reach, self.events))
-        self.decoder = Links(self.model.decoder) if loaded is None else CompiledLinks(loaded, self.model.decoder)
+        self.decoder = (
+            LinkDecoder(self.model.decoder) if loaded is None else CompiledLinkDecoder(loaded, self.model.decoder)
+        )
         self.largest: int | None = None  # how many numbers of inputs a change has added, in the mean of a batch
         self.scored = numbered_rows(len(self.roots))  # ids of the roots' vectors → number of their scores
         self.scores = Vectors(len(self.links) * self.model.outputs, np.float64)  # [≥ numbers, m] of the links
@@ -170,8 +172,8 @@ class QueryWorkspace:
         return scores
 
 
-class Links:
-    """Scores of links between vectors of the last layer; `CompiledLinks` does the same with the compiled library."""
+class LinkDecoder:
+    """Scores of links between vectors of the last layer; `CompiledLinkDecoder` does the same with the compiled library."""
 
     def __init__(self, decoder: Decoder) -> None:
         self.decoder = decoder

@@ -166,3 +166,16 @@ def decided_by(function: Callable[[FloatArray], Any], *, positive: str = "yes", 
     if not callable(function):
         raise CallError(f"decided_by takes a function from scores to margins, not {function!r:.60}")
     return DecidedBy(function, positive, negative)
+
+
+def entered(decision: Decision) -> tuple[str, str]:
+    """A decision as people enter it: an option, and its value; both empty for a function of their own."""
+    if isinstance(decision, Above):
+        return "threshold", f"{decision.threshold:g}"
+    if isinstance(decision, InTop):
+        return "top", str(decision.k)
+    if isinstance(decision, RatherThan):
+        return "rather_than", decision.other
+    if isinstance(decision, Labelled):
+        return "label", decision.label
+    return ("between", f"{decision.low:g}..{decision.high:g}") if isinstance(decision, Between) else ("", "")

@@ -10,7 +10,8 @@ from typing import Any
 
 from cody.explaining.explanation import Event, Explanation
 from cody.graph.neighbourhood import SIZE, events_among_nodes, events_on_paths
-from cody.models.decision import Above, Between, Decision, InTop, Labelled, RatherThan
+from cody.models.deciding import entered
+from cody.models.decision import Decision, InTop
 from cody.search import cody, greedy, greedy_then_cody
 from cody.search.proposals import additions, moves, removals
 
@@ -86,18 +87,11 @@ def edit_option(event: Event) -> str:
 
 def decision_options(decision: Decision) -> list[str]:
     """A decision as options of the command line; none for what is decided by default."""
-    if isinstance(decision, InTop):
-        among = [] if decision.among is None else ["--among", _listed(decision.among)]
-        return ["--top", str(decision.k), *among]
-    if isinstance(decision, Between):
-        return ["--between", f"{decision.low:g}..{decision.high:g}"]
-    if isinstance(decision, RatherThan):
-        return ["--rather-than", decision.other]
-    if isinstance(decision, Labelled):
-        return ["--label", decision.label]
-    if isinstance(decision, Above) and decision.threshold != 0.5:
-        return ["--threshold", f"{decision.threshold:g}"]
-    return []
+    name, text = entered(decision)
+    if (name, text) in (("", ""), ("threshold", "0.5")):
+        return []
+    among = ["--among", _listed(decision.among)] if isinstance(decision, InTop) and decision.among is not None else []
+    return [f"--{name.replace('_', '-')}", text, *among]
 
 
 def _listed(names: Sequence[str]) -> str:

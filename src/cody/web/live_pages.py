@@ -15,6 +15,7 @@ from cody.explaining.what_if import Scenario
 from cody.graph import TemporalGraph
 from cody.graph.edits import Add, Edit, Move
 from cody.models.decided import LINK_PREDICTED
+from cody.models.deciding import entered
 from cody.models.predict import Prediction
 from cody.models.predict_labels import LabelPrediction
 from cody.study.explainers import DEFAULT_SEARCH, FACTUAL, SEARCHES, find
@@ -25,7 +26,7 @@ from cody.web.markup import Markup, element, join, link, name, percent
 from cody.web.overview import Overview, histogram, overview
 from cody.web.page import LiveControls, data_block, document, page
 from cody.web.parts import cell, row, table
-from cody.web.questions import Address, FieldError, as_question, way_of
+from cody.web.questions import Address, FieldError, as_question
 from cody.web.sessions import Wanted
 
 NAMES = [*SEARCHES, *(entry.name for entry in FACTUAL)]
@@ -367,7 +368,7 @@ def _cannot_run(live: Live, explainer: str) -> str:
 def _decide_bar(live: Live, why: Explanation, by: DecideBy, kept: Iterable[Markup]) -> Markup:
     """How the question is decided: one choice, and its value. The script names the field as the choice says."""
     ways = _ways(live)
-    way, text = (by.way, by.text) if by.way else way_of(why.decision)
+    way, text = (by.way, by.text) if by.way else entered(why.decision)
     if way not in ways:
         way, text = next(iter(ways)), ""
     options = (

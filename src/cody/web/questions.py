@@ -16,7 +16,7 @@ from cody.graph.columns import LONGEST_NAME
 from cody.graph.edits import Add, Edit, Move
 from cody.models.contract import check_changes
 from cody.models.deciding import ByLabel, above, between, in_top, labelled, parse_range, rather_than
-from cody.models.decision import Above, Between, Decision, InTop, Labelled, RatherThan
+from cody.models.decision import Decision
 
 MOST_ROWS = 256  # removed events per request
 MOST_EDITS = 16  # imagined events per request
@@ -179,19 +179,6 @@ WAYS: dict[str, Callable[[Any], Decision | ByLabel]] = {
     "label": labelled,
     "between": lambda text: between(*parse_range(text)),
 }
-
-
-def way_of(decision: Decision) -> tuple[str, str]:
-    """A decision as a form has it: one of `WAYS`, and what is typed; empty where it cannot be typed."""
-    if isinstance(decision, Above):
-        return "threshold", f"{decision.threshold:g}"
-    if isinstance(decision, InTop):
-        return "top", str(decision.k)
-    if isinstance(decision, RatherThan):
-        return "rather_than", decision.other
-    if isinstance(decision, Labelled):
-        return "label", decision.label
-    return ("between", f"{decision.low:g}..{decision.high:g}") if isinstance(decision, Between) else ("", "")
 
 
 def as_decision(request: LinkQuestion) -> Decision | ByLabel | None:
