@@ -36,3 +36,9 @@ def test_the_container_installs_extras_that_exist_and_a_python_that_is_supported
     assert f"Programming Language :: Python :: {python}" in PROJECT["project"]["classifiers"]
     assert (ROOT / "constraints.txt").is_file()
     assert cody.__version__
+
+
+def test_what_the_check_of_the_wheels_asks_python_exists(capsys):
+    (asked,) = re.findall(r'^form="(.*)"$', (ROOT / ".ci" / "package").read_text(encoding="utf-8"), re.MULTILINE)
+    exec(asked, {})
+    assert capsys.readouterr().out.strip() in ("compiled", "numpy")
