@@ -1009,7 +1009,9 @@ def test_the_same_edit_at_another_time_is_no_other_edit_that_does_it_alone():
     model = ToyModel(graph, bias=-0.4, half_life=20)
     why = explain(model, graph, graph.query(2), edits=lambda *_: [AnyTime(Move(1, 80.0)), AnyTime(Move(1, 90.0))])
     assert len([change for change, _ in why.counterfactuals if len(change) == 1]) > 1
-    assert why.certainty.endswith("No smaller set exists. It is the only such set of at most 3 edits.")
+    assert why.certainty.endswith(
+        "No smaller set exists. It is the only such set of at most 3 edits, except the same at other times."
+    )
 
 
 def test_a_failure_says_what_is_proven_too():
