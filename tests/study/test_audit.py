@@ -539,8 +539,9 @@ def test_the_page_shows_the_verdict_and_every_number(folder, tmp_path):
     page = tmp_path / "audit.html"
     assert run(folder, "--html", str(page)).exit_code == 0
     report = read_audit(run(folder, "--json").stdout)
-    text = page.read_text()
-    for words in (report.summary, *report.verdict, *(check.name for check in report.checks)):
+    text = page.read_text().replace("\u00a0", " ")
+    finding = f"The model {report.summary[0].lower()}{report.summary[1:]}"
+    for words in (finding, *report.verdict, *(check.name for check in report.checks)):
         assert words.replace("'", "&#x27;") in text
     for effect in report.effects:
         assert effect.name in text
