@@ -191,10 +191,13 @@ def test_records_that_are_about_no_generated_log_are_rejected():
         benchmark.check_log("collegemsg", "0")
 
 
-def test_a_model_that_predicts_none_of_the_links_has_no_row(tmp_path):
-    names = ["oracle", "replies", "popularity"]  # nobody replies to a place
-    list(run_benchmark(tmp_path, ["joint"], [explainer("scout", size=64)], links=2, models=names))
+def test_a_model_that_predicts_none_of_the_links_has_no_row_and_that_is_said(tmp_path, caplog):
+    names, scout = ["oracle", "replies", "popularity"], [explainer("scout", size=64)]  # nobody replies to a place
+    list(run_benchmark(tmp_path, ["joint"], scout, links=2, models=names))
     assert {row.model for row in benchmark_rows(files_of(tmp_path))} == {"oracle", "popularity"}
+    assert "predict none of the links that were caused: replies of joint" in caplog.text
+    with pytest.raises(CallError, match="none of the models predicts any link that was caused"):
+        list(run_benchmark(tmp_path, ["joint"], scout, links=2, models=["replies"]))
 
 
 def test_every_reference_model_is_in_the_benchmark(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -25,6 +26,8 @@ from cody.study.sanity import cohesiveness, degree_likelihood, gap_likelihood, r
 from cody.study.shares import Share, mean
 from cody.study.truth import SCORES
 from cody.utils.forms import Count, Form, as_line, parse, read
+
+logger = logging.getLogger(__name__)
 
 ALL = "all mechanisms"
 ROBUST = "robust"
@@ -71,12 +74,14 @@ def run_benchmark(
             raise CallError(f"there is no check {check!r}{did_you_mean(check, CHECKS)}")
     for name in models:
         check_available(name)
+    idle = []
     for made in [planted_once(text) for text in logs]:  # all before the first, which may take hours
         for name in models:
             model = benchmark_model(name, made, Path(folder) / MODELS_FOLDER)
             file = Path(folder) / f"{made.name.replace(' ', '-')}{'' if name == ORACLE else '-' + name}.jsonl"
             plan = evaluation.EvaluationPlan(made.name, model.name, tuple(explainers), seed)
             if not _predicts_any(model.on(made.graph), made):
+                idle.append(f"{name} of {made.name}")
                 continue
             sample = evaluation.Sample(min(links, len(made.ways)), ("correct",), (0.0, 1.0), events=tuple(made.ways))
             explained: Sequence[Link] = ()
@@ -84,6 +89,10 @@ def run_benchmark(
                 explained = step.links
                 yield BenchmarkStep(None, step)
             yield from _checked(file, made, model, plan, explained, checks)
+    if idle:
+        logger.warning("no row for models that predict none of the links that were caused: %s", ", ".join(idle))
+    if len(idle) == len(logs) * len(models):
+        raise CallError("none of the models predicts any link that was caused: there is nothing to explain")
 
 
 def _predicts_any(model: Model, made: PlantedCauses) -> bool:
