@@ -129,9 +129,10 @@ class OwnSearch:
         self._rows(list(scores), ranking)
         try:
             known = {int(row): float(score) for row, score in scores.items()}
+            is_number = not any(map(math.isnan, known.values()))
         except (TypeError, ValueError, OverflowError):
-            known = {0: math.nan}
-        if any(math.isnan(score) for score in known.values()):
+            is_number = False
+        if not is_number:
             raise CallError(f"{self.__name__} returned a score that is not a number")
         return ranking[np.argsort([-known.get(row, -math.inf) for row in ranking.tolist()], kind="stable")]
 
