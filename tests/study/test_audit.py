@@ -256,6 +256,35 @@ def test_a_model_of_order_that_ignores_times_uses_the_order(graph):
     assert re.search(r"ignores .*their times \(0 %\)", report.summary)
 
 
+def test_a_model_that_does_not_notice_when_the_link_is_is_told(graph):
+    """It uses the times of events, but not how long ago they were, as TGNs whose attention begins at an update."""
+
+    def between(graph, query, rows):
+        own = graph.time[[row for row in in_order(graph, rows) if query.src in (graph.src[row], graph.dst[row])]]
+        return 1.0 if len(own) > 1 and own[-1] - own[-2] < 60 else -1.0
+
+    told = "It does not notice when the link is: one day later, no score changes."
+    report = cody.audit(model_of(graph, between), graph, links=20)
+    assert told in report.verdict
+    assert "ignores their times" not in report.summary
+    recent = model_of(graph, lambda graph, query, rows: 1.0 - (query.time - graph.time[rows[-1]] if rows else 9.0))
+    assert told not in cody.audit(recent, graph, links=20).verdict
+
+
+def test_features_that_are_the_same_for_all_events_are_none(graph):
+    """As where a library wants a message and the data have none: a model can only react to what it never saw."""
+    columns = graph.src, graph.dst, graph.time
+    ones = cody.TemporalGraph.from_arrays(*columns, features=np.ones((graph.num_events, 1)), num_nodes=graph.num_nodes)
+
+    def by_feature(graph, query, rows):
+        return float(graph.features_of(np.array(rows, dtype=np.int64)).sum()) - 15.5 if rows else -1.0
+
+    report = cody.audit(model_of(ones, by_feature), ones, links=20)
+    assert report.effect("features set to zero").links == 0
+    assert "features" not in report.summary
+    assert "uses features" not in statuses(report)
+
+
 def rated(rng, read):
     """A log in which nodes whose events carry a high first feature go on, and a model that reads one feature."""
     src, dst = rng.integers(0, 15, 400), rng.integers(15, 30, 400)
@@ -275,7 +304,7 @@ def test_a_model_whose_features_are_swapped_is_found():
     """It reacts to features, as it should, but predicts no better for it."""
     found = {}
     for read in (0, 1):
-        graph, model = rated(np.random.default_rng(0), read)
+        graph, model = rated(np.random.default_rng(1), read)  # in that of 0, the other feature helps by chance
         found[read] = cody.audit(model, graph, links=40)
         assert found[read].effect("features set to zero").flipped.value > 0.2
     assert [statuses(found[read])["gains from features"] for read in (0, 1)] == [PASS, WARN]

@@ -17,6 +17,7 @@ from cody.study.interventions import (
     FAULT,
     FEATURES,
     LAST,
+    LATER,
     NEIGHBOURS,
     ORDER,
     PARTNERS,
@@ -358,6 +359,11 @@ def verdict_of(
             yield (
                 f"It {verb(share)} {what}: with {known.name}, {percent(share)} of its decisions change{_cost(known)}."
             )
+    yield from (
+        "It does not notice when the link is: one day later, no score changes."
+        for effect in effects
+        if effect.name == LATER and effect.largest is not None and effect.largest <= SAME
+    )
     back = looks_back(effects)
     if back:
         yield f"It {back[0]}: {back[1]}."

@@ -166,17 +166,23 @@ def _features(graph: TemporalGraph, rows: IntArray) -> list[tuple[float, ...] | 
 
 def no_features(near: Near) -> ModifiedPast | None:
     """The features of the events near the link set to zero."""
-    if near.graph.features is None or not len(near.rows):
+    if near.graph.features is None or not _have_features(near):
         return None
     zeros = (0.0,) * near.graph.features.shape[1]
     return ModifiedPast(near.query, edits=tuple(Alter(row, zeros) for row in near.rows.tolist()))
 
 
+def _have_features(near: Near) -> bool:
+    """Whether the features of events near the link tell something: others than those of the first event of all."""
+    known, first = (near.graph.features_of(rows) for rows in (near.rows, np.zeros(1, dtype=np.int64)))
+    return known is not None and bool((known != first).any())
+
+
 def permuted_features(near: Near) -> ModifiedPast | None:
     """The features of the events near the link exchanged among them."""
-    features = [some for some in _features(near.graph, near.rows) if some is not None]
-    if not features:
+    if not _have_features(near):
         return None
+    features = [some for some in _features(near.graph, near.rows) if some is not None]
     order = near.rng.permutation(len(features)).tolist()
     pairs = zip(near.rows.tolist(), order, strict=True)
     return ModifiedPast(near.query, edits=tuple(Alter(row, features[place]) for row, place in pairs))
@@ -227,10 +233,11 @@ def without_future(near: Near) -> ModifiedPast | None:
 
 LAST = {f"only the last {number} of each end": number for number in (1, 2, 5, 10, 20, 50)}
 OWN = "only events of either end"
+LATER = "the link one day later"
 INTERVENTIONS = (
     Intervention("times exchanged among events", WHEN, shuffled),
     Intervention("times exchanged within each end", ORDER, other_order),
-    Intervention("the link one day later", TIME, later),
+    Intervention(LATER, TIME, later),
     Intervention("events twice as long ago", TIME, stretched),
     Intervention("gaps between events exchanged", TIME, other_gaps),
     Intervention("times rounded to the day", TIME, rounded),
