@@ -49,7 +49,10 @@ class ExplainerTraining:
 @option("--out", type=FOLDER, required=True, help="Folder for the explainer; resumes an interrupted training.")
 @json_option
 def train_explainer(explainer: str, source: ModelSource, training: ExplainerTraining, out: Path, as_json: bool) -> None:
-    """Train an explainer for a model to rank the past events that its predictions rest on."""
+    """Train an explainer for a model to rank the past events that its predictions rest on.
+
+    It learns from the candidates of the paper, the latest events around each link (--near events).
+    """
     if explainer not in TRAINED:
         raise CallError(f"--explainer {explainer!r} is not trained{did_you_mean(explainer, TRAINED)}: {NAMES} are")
     given = {each.name: value for each in fields(training) if (value := getattr(training, each.name)) is not None}
