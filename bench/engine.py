@@ -35,7 +35,7 @@ from cody.data import datasets, is_here, load, save_graph
 from cody.engine import FastTGAT, FastTGN, Replay, fast_model, load_model, memory
 from cody.engine.attention import Attention, Decoder
 from cody.engine.compiled import CompiledFollow
-from cody.engine.compiled_layers import CompiledLayer, CompiledLinks
+from cody.engine.compiled_layers import CompiledLayer, CompiledLinkDecoder
 from cody.engine.fast import FastModel
 from cody.engine.layer import EventInputs
 from cody.engine.library import form
@@ -474,7 +474,7 @@ KERNELS: list[tuple[Any, str]] = [
     (Decoder, "score"),
     (Products, "of"),
     (CompiledLayer, "_make"),
-    (CompiledLinks, "score"),
+    (CompiledLinkDecoder, "score"),
     (EventInputs, "_compute"),
     (memory.Gates, "remember"),
     (CompiledFollow, "_compute"),

@@ -25,7 +25,7 @@ from cody.data import load
 from cody.engine import load_model
 from cody.engine.attention import Attention, Decoder
 from cody.engine.compiled import CompiledFollow
-from cody.engine.compiled_layers import CompiledLayer, CompiledLinks
+from cody.engine.compiled_layers import CompiledLayer, CompiledLinkDecoder
 from cody.engine.fast import FastModel, QueryWorkspace
 from cody.engine.layer import EventInputs, KnownVectors, Layer
 from cody.engine.lineage import Lineage
@@ -52,7 +52,7 @@ PARTS = {
         (CompiledFollow, "_add_events"),
         (CompiledFollow, "_compute"),
         (Decoder, "score"),
-        (CompiledLinks, "score"),
+        (CompiledLinkDecoder, "score"),
         (LinkScorer, "_embed"),
     ],
     "time encodings": [(Weights, "encode"), (Weights, "encode_into")],

@@ -173,7 +173,7 @@ class QueryWorkspace:
 
 
 class LinkDecoder:
-    """Scores of links between vectors of the last layer; `CompiledLinkDecoder` does the same with the compiled library."""
+    """Scores of links between vectors of the last layer; `CompiledLinkDecoder` does the same in the library."""
 
     def __init__(self, decoder: Decoder) -> None:
         self.decoder = decoder
