@@ -13,7 +13,7 @@ from cody.cli.what_if import what_if
 from cody.explaining.explanation import Explanation
 from cody.graph.units import find_unit, pair
 from cody.study.record import Record
-from cody.web.facts import decision_options
+from cody.web.commands import decision_options
 from commands import run
 
 EVENT = 53007  # 749 → 474; the conversation 474 ↔ 1285 decides it
