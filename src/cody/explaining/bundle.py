@@ -320,7 +320,7 @@ def _belong_together(bundle: Bundle) -> Iterator[Claim]:
         faults += [] if needed == contents.events else [f"the explanation is about {count(needed, 'event')}"]
     except CodyError as error:
         faults.append(str(error))
-    about = "files of the bundle belong together"
+    about = "files belong together"
     detail = sanitize(faults[0], 200) if faults else f"{len(contents.files)} files"
     yield Claim(about, CONTRADICTED if faults else CONFIRMED, detail)
 

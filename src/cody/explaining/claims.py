@@ -283,7 +283,7 @@ def _derived(form: ExplanationDocument, why: Explanation) -> Iterator[Claim]:
     again = document_of(why)
     wrong = [name for name in (*DERIVED, "remarks") if getattr(form, name) != getattr(again, name)]
     faults = [f"{name} is {getattr(form, name)!r}, but {getattr(again, name)!r} follows" for name in wrong]
-    yield checked("conclusions follow from the numbers", faults, why.verdict)
+    yield checked("conclusions fit the numbers", faults, why.verdict)
 
 
 def _link(why: Explanation, graph: TemporalGraph) -> Claim:
@@ -492,7 +492,7 @@ def _evaluated(why: Explanation, replay: _Checker, sets: int | None, watch: Watc
         faults += [f"the set {list(rows)[:8]} scores {fault}" for fault in replay.fault(why.change_of(rows), claimed)]
         if watch is not None:
             watch(number, len(chosen))
-    about = f"all sets of fewer than {why.proven}, and others" if why.proven > 1 else "evaluated sets"
+    about = f"sets of fewer than {why.proven}, and others" if why.proven > 1 else "evaluated sets"
     if not chosen:
         return Claim(about, NOT_CHECKED, f"none of {len(known):,} sets was replayed")
     return checked(about, faults, f"{len(chosen):,} of {len(known):,} sets replayed")
