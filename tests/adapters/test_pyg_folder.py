@@ -192,6 +192,7 @@ def test_every_command_takes_an_imported_model(tmp_path, monkeypatch):
     asked = "--data", "events.csv", "--model", "mine"
     said = run("import-model", "tgn.pt", "--from", "pyg", "--data", "events.csv", "--out", "mine", *sizes)
     assert "Left out, since these are not weights: epoch" in said
+    assert max(map(len, said.splitlines())) <= 80
     (answer,) = json.loads(run("what-if", "--event", 80, *asked, "--json"))
     why = json.loads(run("explain", "--event", 80, *asked, "--json", "--evaluations", 60))
     assert why["logits"][0] == pytest.approx(answer["logit"], abs=1e-4)

@@ -8,6 +8,7 @@ from typing import Any
 
 from cody.cli.command import COUNT, FILE, FOLDER, argument, bundled, command, option, option_fields, section
 from cody.cli.options import DataSource, required_data_options
+from cody.cli.show import Prose, print_parts
 from cody.errors import CallError, did_you_mean
 from cody.explaining.what_if import parse_rows
 from cody.graph import TemporalGraph
@@ -53,12 +54,13 @@ def import_model(
         raise CallError(f"cannot import models from {origin!r}{did_you_mean(origin, importers)}")
     imported = importers[origin](weights, source.load(), out, layers, pyg, sizes)
     known = ", ".join(f"{name} {value}" for name, value in asdict(imported).items() if value is not None)
-    print(f"Imported {weights.name} into {out}: {known}")
+    parts = [Prose(f"Imported {weights.name} into {out}: {known}")]
     from cody.models.folder import read_model
 
     left_out = read_model(out).origin["left_out"]
     if left_out:
-        print(f"Left out, since these are not weights: {', '.join(left_out)}")
+        parts.append(Prose(f"Left out, since these are not weights: {', '.join(left_out)}"))
+    print_parts(parts)
 
 
 def _import_original(
