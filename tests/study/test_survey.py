@@ -243,7 +243,10 @@ def test_two_models_are_asked_about_the_same_links(where):
     numbers = [sum(part.links for part in each.parts) for each in printed.surveys]
     assert numbers[0] == numbers[1] == printed.comparison.links
     assert (where / "run-2.jsonl").exists()
-    assert "the same decision on" in run(*words_for(where, "tgn", "tgat"), "--out", where / "run.jsonl")
+    shown = run(*words_for(where, "tgn", "tgat"), "--out", where / "run.jsonl")
+    assert "the same decision on" in shown
+    assert "mean overlap" in shown
+    assert max(map(len, shown.splitlines())) <= 80
 
 
 def test_links_can_be_those_of_a_node_or_given(where):
@@ -283,6 +286,12 @@ def test_a_survey_can_allow_other_edits_than_removals(where):
     assert events
     assert {event["edit"] for event in events} <= {"added", "moved"}
     assert "changes with " in run(*words)
+    words = (*words[:-1], "remove,add")
+    document = json.loads(run(*words, "--json"))
+    rows = {row for part in document["surveys"][0]["parts"] for each in part["most_fragile"] for row in each["rows"]}
+    removed = {f"{row} removed" for row in rows if isinstance(row, int)}
+    assert removed
+    assert removed <= set(re.findall(r"\d+ removed", run(*words)))
     assert "--allow 'nothing'" in run(*words_for(where, "tgn"), "--allow", "nothing", code=2)
 
 

@@ -467,7 +467,7 @@ def _examples(title: str, examples: Sequence[Example], found: Survey) -> Iterabl
     for each in examples:
         link = f"{words.sanitize(each.src, 20)} → {words.sanitize(each.dst, 20)}"
         shown = words.sanitize(each.figure, 24) if each.score is None else f"{each.score:.2f}"
-        rows.add_row(str(each.event), link, shown, _rows(each.rows))
+        rows.add_row(str(each.event), link, shown, _rows(each.rows if _removes_only(found) else _edits(each.rows)))
     yield from (f"{title}:", rows, "")
 
 
@@ -482,10 +482,11 @@ def _compared(found: ModelComparison, subject: str) -> Iterable[Any]:
     yield f"{one} and {other} on {words.count(found.links, subject)}:"
     yield f"the same decision on {_percent(found.same_decision)} ({_between(found.same_decision)})"
     if found.overlap is not None and found.same_reason is not None:
-        yield (
+        yield Prose(
             f"the same reason for {_percent(found.same_reason)} ({_between(found.same_reason)}) of the "
-            f"{found.both_explained} that both explain; mean overlap |X ∩ Y| / |X ∪ Y| {found.overlap.value:.2f}\n"
+            f"{found.both_explained} that both explain; mean overlap |X ∩ Y| / |X ∪ Y| {found.overlap.value:.2f}"
         )
+        yield ""
         for title, pairs in (("They agree most on", found.agree), ("They differ most on", found.differ)):
             rows = TextTable("#event", _heading(subject), one, other)
             for pair in pairs:
@@ -493,6 +494,11 @@ def _compared(found: ModelComparison, subject: str) -> Iterable[Any]:
                 rows.add_row(str(pair.event), link, _rows(pair.rows), _rows(pair.others))
             if pairs:
                 yield from (f"{title}:", rows, "")
+
+
+def _edits(rows: Sequence[int | str]) -> list[str]:
+    """Where events can be added and moved, too, a row alone does not say what becomes of it."""
+    return [f"{row} removed" if isinstance(row, int) else row for row in rows]
 
 
 def _rows(rows: Sequence[int | str]) -> str:
