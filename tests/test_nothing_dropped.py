@@ -111,6 +111,12 @@ def test_fewer_partners_than_asked_for_are_remarked_on(where):
     assert "3 has only" not in run("predict", *where, "--node", 3, "--next", 2).stderr
 
 
+def test_of_ranks_it_is_said_how_many_links_have_none(where):
+    ranked = "predict", *where, "--top", 3, "--last"
+    assert run(*ranked, 2).stderr == "only the last 2 of 45 events are ranked: --last N ranks more\n"
+    assert run(*ranked, 45).stderr == ""
+
+
 def test_a_table_of_some_links_says_of_how_many(where):
     assert "20 of 45 links shown" in run("predict", *where).stdout
 

@@ -131,7 +131,10 @@ def predict(
     if label_task(model) is not None and forecast:
         raise CallError("--next ranks the partners of a node; this model predicts labels: leave it out")
     if isinstance(decision, InTop) and queries is not None:  # a rank takes the scores of all rivals: only what is shown
-        queries = queries[len(queries) - shown.most(len(queries)) :]
+        every, queries = len(queries), queries[len(queries) - shown.most(len(queries)) :]
+        if len(queries) < every:
+            of = words.count(every, words.sanitize(named.graph.name_of_event(), 24))
+            say(f"only the last {len(queries):,} of {of} are ranked: --last N ranks more")
     found = _scored(model, named.graph, queries, links, decision)
     if links.next is not None and len(found) < links.next:
         say(f"{words.sanitize(links.node)} has only {words.count(len(found), 'possible partner')} at that time")
