@@ -531,6 +531,15 @@ def test_a_file_of_code_gets_the_function_in_it_suggested(made, named, monkeypat
     assert said.endswith("; did you mean 'mytgn:trained'?")
 
 
+def test_a_function_makes_its_model_with_one_thread(made, monkeypatch):
+    monkeypatch.chdir(made)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    code = "import os, cody\n\ndef trained(graph):\n    print(os.environ['OMP_NUM_THREADS'])\n    return "
+    Path("threads_of.py").write_text(f"{code}cody.load_model('model', graph)\n")
+    shown = run("explain", "--data", "events", "--model", "threads_of:trained", "--event", 200)
+    assert shown.startswith("1\n")
+
+
 def test_train_saves_a_model_that_can_be_asked(made):
     trained = made / "trained"
     words = ("--data", made / "events", "--model", "tgat", "--out", trained, "--epochs", 1, "--dimension", 8)

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from cody.search.proposals import Proposer
 
 DEFAULT_DATA, DEFAULT_MODEL = "collegemsg", "tgn-collegemsg"
+LOADING = "Loading the model ..."
 LARGEST_SEED = 2**63 - 1  # that a record can hold
 SEARCH_NAMES, FACTUAL_NAMES = ", ".join(SEARCHES), ", ".join(entry.name for entry in FACTUAL)
 REMOVE, ALLOWED_BY_WHY_NOT = "remove", ",".join(WHY_NOT)
@@ -87,10 +88,15 @@ class ModelSource(DataSource):
     allow_data_mismatch: bool
 
     def named(self) -> NamedModel:
-        """The model by its name, with its graph; neither is loaded yet."""
-        from cody.engine.named import NamedModel
+        """The model by its name, with its graph; neither is loaded yet, unless a function makes them."""
+        from cody.engine.named import NamedModel, is_factory
 
-        return NamedModel(self.model, self.load, data=self.data)
+        named = NamedModel(self.model, self.load, data=self.data)
+        if is_factory(self.model):  # the graph comes with the model: whoever needs one waits for both
+            use_threads(1)
+            with progress(LOADING, None):
+                named.graph  # noqa: B018
+        return named
 
     def open(self, named: NamedModel, *, reference: bool = False) -> Model:
         """Load a model. If the table of its memory has to be built, that shows how far it is."""
@@ -99,7 +105,7 @@ class ModelSource(DataSource):
         use_threads(1)
         if named.unused_data and not is_left_out("data"):
             say(f"--data {words.sanitize(named.unused_data, 60)} is not used: {self.model} returns a graph of its own")
-        with progress("Loading the model ...", None) as move:
+        with progress(LOADING, None) as move:
             events = named.graph.num_events
 
             def watch(built: int) -> None:
