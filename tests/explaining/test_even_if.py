@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 import cody
 from cody import cli
@@ -139,7 +140,21 @@ def test_what_is_called_smallest_or_proven_is_so_also_if_not_all_sets_were_evalu
             assert not flips(original, values[frozenset(found.missing.rows)])
             assert len(found.kept) >= best
             assert len(found.kept) == best or not found.smallest
-        assert found.robust < min((len(change) for change in values if flips(original, values[change])), default=99)
+        smallest = min((len(change) for change in values if flips(original, values[change])), default=99)
+        assert found.robust < smallest
+        assert not found.robust or found.decisive is None or len(found.decisive) == smallest or may_be_fewer(found)
+
+
+def may_be_fewer(found):
+    return "does, and so may fewer." in str(found)
+
+
+def test_a_decisive_set_that_may_not_be_the_smallest_says_so():
+    model, graph, query, _ = any_function(2, events=7)
+    found = even_if(model, graph, query, size=7, near=lambda *_: np.arange(7))
+    assert not may_be_fewer(found)
+    assert may_be_fewer(replace(found, robust=1, decisive=(1, 2, 3)))
+    assert not may_be_fewer(replace(found, robust=2, decisive=(1, 2, 3)))
 
 
 def test_a_set_that_is_not_proven_to_be_the_smallest_does_not_say_so():

@@ -279,7 +279,7 @@ def test_a_sentence_names_few_units_and_counts_many():
     one = explain(
         ToyModel(graph, weights=[2, 2, 1, 1, 1, 1, 0], half_life=1e9, bias=-4.5), graph, graph.query(6), by=kinds.pair
     )
-    assert one.sentence.startswith("Without their conversation 0 ↔ 1 (2 mails) the score falls")
+    assert one.sentence.startswith("Without the conversation 0 ↔ 1 (2 mails) the score falls")
     model = ToyModel(graph, weights=[1, 1, 3, 3, 3, 3, 0], half_life=1e9, bias=-1.5)
     many = explain(model, graph, graph.query(6), by=kinds.pair)
     assert many.sentence.startswith("Without all 5 conversations (6 mails) the score falls")

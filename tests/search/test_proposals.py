@@ -226,6 +226,7 @@ def test_the_oldest_time_that_still_does_is_found_and_the_claim_about_it_is_true
     assert logits[-1] <= 0
     assert f"also flips it at all {why.window.tried} tested times since {why.window.first:g}" in why.leeway
     assert f"at {why.window.fails:g} it does not" in why.leeway
+    assert "flips it at both tested times since" in replace(why, window=why.window._replace(tried=2)).leeway
 
 
 def test_where_there_are_gaps_nothing_is_claimed_across_them():

@@ -82,7 +82,9 @@ def certificate(found: EvenIf) -> str:
     if found.robust < n:
         of = f"any one of these {n} {things}" if found.robust == 1 else f"up to {found.robust} of these {n} {things}"
     proven = f"Proven: removing {of} does not change the decision"
-    return f"{proven}; {removing} does." if removing else f"{proven}."
+    if found.decisive is None:
+        return f"{proven}."
+    return f"{proven}; {removing} does{', and so may fewer' if len(found.decisive) > found.robust + 1 else ''}."
 
 
 def since(found: EvenIf) -> str:

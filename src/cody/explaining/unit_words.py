@@ -123,7 +123,5 @@ def span(unit: ChangedUnit) -> str:
 
 
 def _named(why: Explanation, unit: ChangedUnit) -> str:
-    """A unit with its size. Of the two nodes of the link, it is their own conversation."""
-    own = {f"{why.unit_name} {' ↔ '.join(ends)}" for ends in ((why.src, why.dst), (why.dst, why.src))}
-    article = "their" if unit.name in own else "the"
-    return f"{article} {unit.name} ({count(len(unit.rows), why.event_name)})"
+    """A unit with its size."""
+    return f"the {unit.name} ({count(len(unit.rows), why.event_name)})"

@@ -292,7 +292,8 @@ def leeway(why: Explanation) -> str:
     # Up to the link: to the last minute, or hundredth of the way.
     if event.replaces is None and why.query.time - last <= max(60.0 * is_date(last), 0.01 * (why.query.time - first)):
         when = f"since {moment(first)}"
-    when = f"also flips it at all {tried} tested times {when}" if tried > 1 else f"flips it at {moment(first)}"
+    times = "both" if tried == 2 else f"all {tried}"
+    when = f"also flips it at {times} tested times {when}" if tried > 1 else f"flips it at {moment(first)}"
     what = link(event.src, event.dst) if event.replaces is None else f"Event {event.replaces}"
     if fails is not None:
         return f"{what} {when}; at {moment(fails)} it does not."
