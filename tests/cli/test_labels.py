@@ -1,6 +1,7 @@
 """Labels on the command line: imported, shown, trained on and predicted, in the words of the data."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -212,3 +213,14 @@ def test_where_nothing_says_what_is_right_no_wrong_predictions_are_promised():
     assert "None of them is known to be wrong." in run("predict", "--between", "0..2", "--wrong")
     links = " ".join(run("predict", "--last", 3).split())
     assert "--last N shows more, --wrong the wrong ones, --csv all." in links
+
+
+def test_audit_speaks_of_labels_not_of_links(folder, tmp_path):
+    place, page = ("--data", folder / "ratings", "--model", folder / "model"), tmp_path / "audit.html"
+    said = run("audit", *place, "--links", 12, "--html", page)
+    report = json.loads(run("audit", *place, "--links", 12, "--json"))
+    assert (report["label"], report["links"]) == ("distrust", 12)
+    assert f"12 predictions of distrust (true of {report['happened']})" in " ".join(said.split())
+    assert f"{report['happened']} of them are distrust" in page.read_text()
+    for text in (said, " ".join([report["summary"], *report["verdict"]]), page.read_text().partition("<body")[2]):
+        assert not re.search(r"\blinks?\b|of them happened", text)

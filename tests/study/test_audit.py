@@ -62,7 +62,7 @@ def statuses(report):
 
 def test_a_model_that_ignores_time_is_found(graph):
     report = cody.audit(model_of(graph, lambda graph, query, rows: len(rows) - 20.5), graph, links=20)
-    for name in ("the link one day later", "events twice as long ago", "times exchanged among events"):
+    for name in ("the prediction one day later", "events twice as long ago", "times exchanged among events"):
         assert report.effect(name).flipped.value == 0
     assert statuses(report)["uses times"] == WARN
     assert "It ignores their times" in str(report)
@@ -74,7 +74,7 @@ def test_a_model_that_uses_time_passes(graph):
         return 1.0 if rows and query.time - graph.time[rows].max() < 2 else -1.0
 
     report = cody.audit(model_of(graph, rule), graph, links=20)
-    assert report.effect("the link one day later").flipped.value > 0.1
+    assert report.effect("the prediction one day later").flipped.value > 0.1
     assert statuses(report)["uses times"] == PASS
 
 
@@ -263,7 +263,7 @@ def test_a_model_that_does_not_notice_when_the_link_is_is_told(graph):
         own = graph.time[[row for row in in_order(graph, rows) if query.src in (graph.src[row], graph.dst[row])]]
         return 1.0 if len(own) > 1 and own[-1] - own[-2] < 60 else -1.0
 
-    told = "It does not notice when the link is: one day later, no score changes."
+    told = "It does not notice when the prediction is made: one day later, no score changes."
     report = cody.audit(model_of(graph, between), graph, links=20)
     assert told in report.verdict
     assert "ignores their times" not in report.summary
@@ -458,7 +458,7 @@ def test_bad_calls_are_refused(folder, words, message):
 def test_where_all_events_are_simultaneous_no_day_is_added_or_rounded():
     graph = cody.TemporalGraph.from_arrays(src=[0, 1, 0, 0], dst=[1, 2, 2, 1], time=[5.0, 5.0, 5.0, 5.0])
     report = cody.audit(model_of(graph, lambda graph, query, rows: len(rows) - 1.5), graph, links=2, period=(0, 1))
-    for name in ("the link one day later", "times rounded to the day"):
+    for name in ("the prediction one day later", "times rounded to the day"):
         assert report.effect(name).links == 0
 
 
@@ -481,7 +481,9 @@ def test_on_campus_the_audit_says_what_was_planted():
 
     report = cody.audit(model_of(graph, rule), graph, links=60, period=(0.5, 0.8))
     assert report.effect("times exchanged among events").flipped.value > 0.05
-    assert report.effect("the link one day later").flipped.value > 0.05  # posts of the second day, and all answers
+    assert (
+        report.effect("the prediction one day later").flipped.value > 0.05
+    )  # posts of the second day, and all answers
     for name in ("source and destination exchanged", "only events of the two together"):
         assert report.effect(name).average_precision == 0.5  # nothing is predicted: the cause is one of another pair
     assert report.effect("partners exchanged among events").flipped.value > 0.05

@@ -24,7 +24,7 @@ from cody.study.audit_report import FAIL, PASS, WARN, AuditReport, signed
 from cody.study.instances import TEST_PERIOD
 from cody.study.shares import Share
 from cody.utils.tables import TextTable
-from cody.utils.words import applied_to, count
+from cody.utils.words import applied_to, count, sanitize
 
 _links, _decision, _output = option_fields("Which links"), option_fields("The decision"), option_fields("Output")
 NEVER = "never"
@@ -37,7 +37,9 @@ class AuditOptions:
     """Which links are scored, who does the work, and where the result goes."""
 
     links: int = _links(
-        type=COUNT, default=LINKS, help="Number of events to draw; as many links that did not happen join."
+        type=COUNT,
+        default=LINKS,
+        help="Number of events to draw; where links are predicted, as many that did not happen join.",
     )
     period: str | None = given_by(shared.period_option)
     seed: int = given_by(shared.seed_option)
@@ -75,8 +77,8 @@ class AuditOptions:
 def audit(options: AuditOptions) -> None:
     """Find out what a model reacts to: the order of events, their times, direction and features, and how much history.
 
-    The past of many links is modified in one way after the other, and each time the model decides again. Links are
-    events of the test period, and as many that did not happen.
+    The past of many predictions is modified in one way after the other, and each time the model decides again. These
+    are events of the test period, and as many links that did not happen unless labels are predicted.
     """
     shared.check_formats(options.as_csv, options.as_json)
     limits = dict(map(_limit, options.at_most))
@@ -139,7 +141,10 @@ def _rows(report: AuditReport) -> Iterator[dict[str, object]]:
 def _shown(report: AuditReport, model: str, data: str) -> Iterator[ShownPart]:
     known = report.average_precision
     precision = "" if known is None else f", average precision {100 * known:.1f} %"
-    yield Prose(f"{applied_to(model, data)}: {count(report.links, 'prediction')}{precision}\n", bold=True)
+    what = count(report.links, "prediction")
+    if report.label is not None:
+        what += f" of {sanitize(report.label, 24)} (true of {report.happened:,})"
+    yield Prose(f"{applied_to(model, data)}: {what}{precision}\n", bold=True)
     yield Prose(report.summary, bold=True)
     yield Prose("In brackets: of its decisions, the share that changes without it.\n")
     for sentence in report.verdict:

@@ -171,26 +171,27 @@ def _report(
             logits[each.name],
             original,
             truth,
-            reasons.get(each.name, "no link has such events"),
+            reasons.get(each.name, "no past has such events"),
             logits.get(OWN) if each.name in LAST else None,
         )
         for each in interventions
     )
-    labels = label_task(model) is not None
-    known = {} if labels else reference_models(graph, drawn.queries)
+    task = label_task(model)
+    known = {} if task else reference_models(graph, drawn.queries)
     scores = {
         name: np.array([float(each.logits(query, [frozenset()])[0]) for query in drawn.queries])
         for name, each in known.items()
     }
     references = tuple(agreement(name, column, original, truth) for name, column in scores.items())
     precision = precision_of(original, truth)
-    beside = "" if labels else one_sided(original, line)
+    beside = "" if task else one_sided(original, line)
     faults = {each.name: each.fault for each in interventions if each.fault}
     return AuditReport(
         data=run.data,
         model=run.model,
         links=len(drawn.queries),
         happened=int(truth.sum()),
+        label=task.classes[1] if task else None,
         seed=run.seed,
         average_precision=precision,
         effects=effects,

@@ -95,7 +95,8 @@ class AuditReport(Document, frozen=True, kw_only=True, tag_field="schema", tag=S
     data: Annotated[str, Meta(description="the identity of the data")]
     model: Annotated[str, Meta(description="the identity of the model")]
     links: Annotated[int, Meta(ge=1)]
-    happened: Annotated[int, Meta(ge=0, description="links that happened, or events of the second class")]
+    happened: Annotated[int, Meta(ge=0, description="links that happened, or events that have the label")]
+    label: Annotated[str | None, Meta(description="that is predicted; null: links are")] = None
     seed: int
     average_precision: float | None
     threshold: Annotated[float, Meta(description="predicted above this probability")] = 0.5
@@ -360,7 +361,7 @@ def verdict_of(
                 f"It {verb(share)} {what}: with {known.name}, {percent(share)} of its decisions change{_cost(known)}."
             )
     yield from (
-        "It does not notice when the link is: one day later, no score changes."
+        "It does not notice when the prediction is made: one day later, no score changes."
         for effect in effects
         if effect.name == LATER and effect.largest is not None and effect.largest <= SAME
     )
@@ -369,7 +370,7 @@ def verdict_of(
         yield f"It {back[0]}: {back[1]}."
     yield from map(_alike, _worth_naming(references))
     if links < FEW:
-        yield f"Only {count(links, 'prediction')}, so these shares are rough: audit more links before relying on them."
+        yield f"Only {count(links, 'prediction')}, so these shares are rough: audit more before relying on them."
 
 
 def verb(share: float) -> str:

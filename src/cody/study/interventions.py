@@ -233,7 +233,7 @@ def without_future(near: Near) -> ModifiedPast | None:
 
 LAST = {f"only the last {number} of each end": number for number in (1, 2, 5, 10, 20, 50)}
 OWN = "only events of either end"
-LATER = "the link one day later"
+LATER = "the prediction one day later"
 INTERVENTIONS = (
     Intervention("times exchanged among events", WHEN, shuffled),
     Intervention("times exchanged within each end", ORDER, other_order),

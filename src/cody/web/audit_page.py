@@ -38,12 +38,17 @@ def _head(report: AuditReport, model: str, data: str) -> Markup:
     passed = sum(check.status == PASS for check in report.checks)
     precision = "–" if report.average_precision is None else f"{100 * report.average_precision:.0f} %"
     tiles = [
-        tile(f"{report.links:,}", "predictions", f"{report.happened:,} of them happened"),
+        tile(f"{report.links:,}", "predictions", _truth_in_words(report)),
         tile(precision, "average precision", "with nothing modified"),
         tile(f"{passed}/{len(report.checks)}", "checks pass", f"overall: {report.status}"),
     ]
     finding = f"The model {report.summary[:1].lower()}{report.summary[1:]}"
     return report_head(f"Audit · {applied_to(model, data)}", finding, report.verdict, tiles=tiles)
+
+
+def _truth_in_words(report: AuditReport) -> str:
+    true = "happened" if report.label is None else f"are {sanitize(report.label, 24)}"
+    return f"{report.happened:,} of them {true}"
 
 
 def _checks(report: AuditReport) -> Markup:
@@ -62,16 +67,16 @@ def _checks(report: AuditReport) -> Markup:
 
 def _effects(report: AuditReport) -> Markup:
     known = [effect for effect in report.effects if effect.flipped is not None]
-    heads = ["", "decisions that change", "", "logit", "AP", "links"]
+    heads = ["", "decisions that change", "", "logit", "AP", "predictions"]
     rows: list[Markup] = []
     for group in dict.fromkeys(each.group for each in known):
         title = element("th", element("b", TELLS.get(group, group)), colspan=len(heads), scope="rowgroup")
         rows += [element("tr", title), *_rows(known, group)]
     reasons = [f"Not applicable: {each.name} ({each.reason})." for each in report.effects if each.reason]
     words = (
-        "The past of each link is modified in one way, and the model decides again, exactly. Bars: share of decisions "
-        "that change, with its 95 % interval. Logit: mean change. AP: change of average precision, in points; the "
-        "mouse shows their intervals."
+        "The past of each prediction is modified in one way, and the model decides again, exactly. Bars: share of "
+        "decisions that change, with its 95 % interval. Logit: mean change. AP: change of average precision, in "
+        "points; the mouse shows their intervals."
     )
     notes = (element("p", each) for each in reasons)
     return card("effects", "What changes its decisions", words, table(heads, rows, "bins"), *notes)
