@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
@@ -166,6 +167,8 @@ def test_what_is_no_data_is_refused() -> None:
     for thing in (3, None, [1, 2]):
         with pytest.raises(CallError, match="data must be a name, a path, a table"):
             load(thing)
+    with pytest.raises(CallError, match="not LazyFrame; give what its collect"):
+        load(polars.LazyFrame({"src": [1], "dst": [2], "time": [1.0]}))
     with pytest.raises(CallError, match="so src cannot be given"):
         load("collegemsg", src="a")
 

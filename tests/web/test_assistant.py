@@ -89,6 +89,15 @@ def test_scores_of_changed_histories_are_the_librarys_and_verified():
     assert ranked.structured_content["verified"]
 
 
+def test_a_change_that_a_prediction_does_not_see_is_remarked_on():
+    (seen, late) = ask(("what_if", {"event": 40, "without": [39]}), ("what_if", {"event": 40, "without": [50]}))
+    assert seen.structured_content["remarks"] == []
+    assert late.structured_content["changed"] is False
+    assert late.structured_content["remarks"] == [
+        "event 50 does not lie before event 40: leaving it out changes nothing"
+    ]
+
+
 def test_a_fast_answer_that_the_reference_contradicts_is_not_called_verified():
     class Wrong(ToyModel):
         def reference(self, query, change, *, full=False):

@@ -11,7 +11,7 @@ import numpy as np
 from cody.cli.command import FILE, argument, command, option
 from cody.errors import CallError
 
-FORMATS = ["text", "markdown", "latex", "csv"]  # each is a function of `cody.paper.typeset`, such as `as_text`
+FORMATS = ["text", "markdown", "latex", "csv"]
 record_files = argument(
     "files", "Files of records that cody evaluate wrote; also .gz.", nargs=-1, required=True, type=FILE
 )
@@ -36,7 +36,8 @@ def tables(files: Sequence[Path], form: str, benchmark: bool, paper: bool, inter
     failures = [failure for file in files for failure in read_failures(file)]
     rng = np.random.default_rng(0) if intervals else None
     made = tables(records, paper=paper, rng=rng, failures=failures)
-    print(getattr(typeset, f"as_{form}")(made), end="")
+    writers = [typeset.as_text, typeset.as_markdown, typeset.as_latex, typeset.as_csv]
+    print(dict(zip(FORMATS, writers, strict=True))[form](made), end="")
 
 
 def _of_benchmark(files: Sequence[Path], form: str, *, paper: bool, intervals: bool) -> None:

@@ -13,7 +13,16 @@ from cody.cli.command import COUNT, FILE, command, section
 from cody.cli.messages import print_json, say
 from cody.cli.units import UnitOptions, unit_options
 from cody.errors import CallError
-from cody.explaining.what_if import DecidedCase, Scenario, decide_cases, each_unit, near, read_cases, unseen
+from cody.explaining.what_if import (
+    DecidedCase,
+    Scenario,
+    decide_cases,
+    each_unit,
+    near,
+    read_cases,
+    unseen,
+    without_effect,
+)
 from cody.explaining.without import Removal
 from cody.explaining.wording import occasion
 from cody.graph import TemporalGraph
@@ -95,7 +104,8 @@ def what_if(
         _say_which_cases_are_too_late(graph, scenarios, new_nodes, about)
     else:
         changed = Scenario(query, link.event, removal.rows, changes)
-        _say_what_is_too_late(graph, changed, new_nodes, about)
+        for remark in without_effect(graph, changed, new_nodes, about):
+            say(remark)
     if each:
         scenarios += _without_each(model, graph, scenarios[0], units)
     answers = decide_cases(model, graph, scenarios, decision, new_nodes=new_nodes)
@@ -137,22 +147,6 @@ def _without_unit(unchanged: Scenario, unit: Unit) -> Scenario:
     names = (unit.name,) if unit.name else ()
     along = unit.change.difference(unit.rows.tolist())
     return unchanged._replace(removed=unit.change, names=names, dependants=along)
-
-
-def _say_what_is_too_late(graph: TemporalGraph, case: Scenario, new_nodes: Sequence[str], about: str) -> None:
-    """Say which changes the question does not see, because they lie after it."""
-    later = sorted(row for row in case.removed if case.query.before <= row < graph.num_events)
-    if own := case.event in case.removed and len(case.removed) > 1:
-        say(f"event {case.event} itself is one of them: it is what is scored, whether it happens or not")
-    what = about if case.event is None else f"event {case.event}"
-    if len(later) == 1 and not own:
-        say(f"event {later[0]} does not lie before {what}: leaving it out changes nothing")
-    elif len(later) > 1:
-        some = f"{len(later):,} of {count(len(case.removed), graph.name_of_event())}, from {later[0]} on,"
-        say(f"{some} do not lie before {what}: leaving them out changes nothing")
-    for edit in case.edits:
-        if said := unseen(graph, case.query, edit, new_nodes, what):
-            say(said)
 
 
 def _say_which_cases_are_too_late(

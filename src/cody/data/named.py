@@ -141,7 +141,8 @@ def _load(source: Any, columns: dict[str, Any]) -> TemporalGraph:
         return from_table(source, **columns)
     if all(hasattr(source, name) for name in ("src", "dst", "t")):
         return from_temporal_data(source, **columns)
-    raise CallError(f"data must be a name, a path, a table or a TemporalData, not {type(source).__name__}")
+    hint = "; give what its collect() returns" if hasattr(source, "collect") else ""  # polars, Spark: a plan, no table
+    raise CallError(f"data must be a name, a path, a table or a TemporalData, not {type(source).__name__}{hint}")
 
 
 def fetch(dataset: str | Dataset, progress: Progress | None = None) -> Path:

@@ -7,7 +7,7 @@ import math
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,7 +34,7 @@ from cody.models.decided import decide, decision_in, decision_of, states_of
 from cody.models.deciding import ByLabel, above
 from cody.models.decision import Decision, State
 from cody.search.near_units import NearUnits
-from cody.utils.words import is_date, moment_and_zone, parse_moment
+from cody.utils.words import count, is_date, moment_and_zone, parse_moment
 
 MANY_EVENTS = 2_000  # that one scenario changes
 
@@ -367,6 +367,29 @@ def unseen(
     if edit.row >= query.before:
         return f"event {edit.row} does not lie before {what}, nor does {when}: moving it changes nothing"
     return f"{when} does not lie before {what}: moving event {edit.row} there removes it"
+
+
+def without_effect(
+    graph: TemporalGraph, case: Scenario, new_nodes: Sequence[Any] = (), about: str = "the link"
+) -> Iterator[str]:
+    """Remarks about changes that the prediction does not see, because they do not lie before it.
+
+    Args:
+        graph: The log.
+        case: The link and the changes.
+        new_nodes: Names of nodes that edits may add.
+        about: How a remark names a link that is no event.
+    """
+    later = sorted(row for row in case.removed if case.query.before <= row < graph.num_events)
+    if own := case.event in case.removed and len(case.removed) > 1:
+        yield f"event {case.event} itself is one of them: it is what is scored, whether it happens or not"
+    what = about if case.event is None else f"event {case.event}"
+    if len(later) == 1 and not own:
+        yield f"event {later[0]} does not lie before {what}: leaving it out changes nothing"
+    elif len(later) > 1:
+        some = f"{len(later):,} of {count(len(case.removed), graph.name_of_event())}, from {later[0]} on,"
+        yield f"{some} do not lie before {what}: leaving them out changes nothing"
+    yield from filter(None, (unseen(graph, case.query, edit, new_nodes, what) for edit in case.edits))
 
 
 def _words(option: str, text: str, least: int) -> list[str]:

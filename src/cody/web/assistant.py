@@ -25,7 +25,7 @@ from cody.errors import BudgetError, CallError, CodyError, did_you_mean, first_l
 from cody.explaining import wording
 from cody.explaining.explanation import Explanation, Verification
 from cody.explaining.verification import differ
-from cody.explaining.what_if import Scenario, near
+from cody.explaining.what_if import Scenario, near, without_effect
 from cody.models.deciding import above
 from cody.models.margins import flips
 from cody.models.predict import Prediction, Predictions
@@ -275,6 +275,7 @@ def _what_if(live: Live, given: dict[str, Any]) -> ScoredCase:
         changed=flips(answer.original, answer.logit),
         verified=_confirms(verification, answer),
         verification=_in_words(verification),
+        remarks=list(without_effect(live.graph, case)),
     )
 
 

@@ -50,6 +50,7 @@ class ScoredCase(BaseModel):
     changed: bool
     verified: bool
     verification: str
+    remarks: list[str]  # about changes that have no effect
 
 
 class ChangedEvent(BaseModel):
