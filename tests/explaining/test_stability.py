@@ -102,6 +102,28 @@ def test_where_nothing_flips_all_models_most_of_them_count():
     )
 
 
+def test_where_another_model_never_flips_the_answer_is_no_larger_than_without_it():
+    """Its margins lead the search elsewhere, and must not cost the answer about the model that is explained."""
+    graph = random_graph(np.random.default_rng(3), nodes=6, events=80)
+    model, weights = toy(graph, 0, bias=-0.6), np.random.default_rng(9).normal(size=graph.num_events)
+    pairs = []
+    for row in range(50, 80):
+        query = graph.query(row)
+        alone = cody.explain(model, graph, query)
+        if not alone.is_counterfactual:
+            continue
+        also = {"stubborn": ToyModel(graph, weights=weights, bias=50 * float(np.sign(alone.original)))}
+        why = cody.explain(model, graph, query, also=also, robust=True)
+        assert why.stability == "Holds in 1 of 2 models, not in stubborn."
+        budget = 2 * alone.evaluations + 2
+        limited = cody.explain(model, graph, query, also=also, robust=True, evaluations=budget)
+        assert limited.is_counterfactual
+        assert limited.evaluations <= budget
+        pairs.append((len(alone.rows), len(why.rows)))
+    assert max(size for size, _ in pairs) > 1
+    assert [size for _, size in pairs] == [size for size, _ in pairs]
+
+
 def test_what_other_models_say_is_what_they_answer(graph):
     models = {f"seed {seed}": toy(graph, seed) for seed in (1, 2)}
     base = toy(graph, 0)

@@ -16,7 +16,7 @@ from cody.graph import FloatArray, IntArray
 from cody.models.contract import DECIMALS, NOTHING, Change, Session, as_floats
 from cody.models.margins import flips
 from cody.search.oracle import Oracle
-from cody.search.result import Search, SearchResult, result
+from cody.search.result import Search, SearchResult, flipping_sets, result
 
 
 class WorstOf:
@@ -48,7 +48,8 @@ class WorstOf:
 def search_across(search: Search, others: Sequence[Session], oracle: Oracle, ranking: IntArray) -> SearchResult:
     """What flips the decision of all models, if the search finds it; else what flips that of most.
 
-    Models that decide differently from the start are left out.
+    In the latter case, it searches once more for what flips that of the explained model alone: margins of a model that
+    never flips lead nowhere. Models that decide differently from the start are left out.
 
     Args:
         search: Any search.
@@ -59,28 +60,32 @@ def search_across(search: Search, others: Sequence[Session], oracle: Oracle, ran
     (original,) = oracle.ask([NOTHING])
     agreeing = [session for session in others if not flips(original, as_floats(session.logits([NOTHING]))[0])]
     worst = WorstOf(oracle, agreeing, original)
-    left = None if oracle.evaluations is None else max(1, oracle.evaluations - oracle.spent)
+    # Half of a budget is for what flips the explained model alone.
+    left = None if oracle.evaluations is None else max(1, (oracle.evaluations - oracle.spent) // 2)
     inner = Oracle(
         oracle.model,
         oracle.query,
         evaluations=left,
-        seconds=None if math.isinf(oracle.deadline) else max(1e-3, oracle.deadline - time.monotonic()),
+        seconds=None if math.isinf(oracle.deadline) else max(1e-3, (oracle.deadline - time.monotonic()) / 2),
         watch=None if oracle.watch is None else lambda _: oracle.watch and oracle.watch(oracle),
         groups=oracle.groups,
         session=worst,
     )
     found = search(inner, ranking)
     oracle.ask(list(inner.evaluated))  # all of them are known
-    return result(oracle, ranking, _best(found, worst, inner), found.iterations, found.ended, factual=found.factual)
+    rows = found.rows
+    if agreeing and not found.factual and frozenset(rows) not in dict(found.counterfactuals):
+        found = search(oracle, ranking)
+        rows = _best(found, worst, oracle)
+    return result(oracle, ranking, rows, found.iterations, found.ended, factual=found.factual)
 
 
-def _best(found: SearchResult, worst: WorstOf, inner: Oracle) -> tuple[int, ...]:
-    """The answer of the search; if it does not flip all, the set that flips most models, and the explained one."""
-    if found.factual or frozenset(found.rows) in dict(found.counterfactuals):
-        return found.rows
-    flipping: list[Change] = [change for change in inner.evaluated if flips(worst.sign, worst.margins[change][0])]
+def _best(found: SearchResult, worst: WorstOf, oracle: Oracle) -> tuple[int, ...]:
+    """The set that flips most models, the explained one among them; none does: what the search says."""
+    flipping = [change for change, _ in flipping_sets(oracle.evaluated)]
     if not flipping:
         return found.rows
+    worst.logits([change for change in flipping if change not in worst.margins])
 
     def worth(change: Change) -> tuple[int, int, list[int]]:
         return -worst.held(change), len(change), sorted(change)
