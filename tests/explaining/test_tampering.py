@@ -2,6 +2,8 @@
 
 import copy
 import json
+import re
+from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -159,3 +161,42 @@ def test_an_even_if_answer_whose_events_stand_twice_or_that_does_not_say_since_w
         assert contradicted(changed_at(plain, path, [*rows, rows[-1]]), EvenIf, model, graph), path
     assert contradicted(changed_at(plain, ("since",), None), EvenIf, model, graph)
     assert contradicted(changed_at(plain, ("missing", "rows"), []), EvenIf, model, graph)
+
+
+class Distrust(ToyModel):
+    """A model of two labels."""
+
+    classes, threshold = ("trust", "distrust"), 0.45
+
+
+@pytest.fixture(scope="module")
+def labelled():
+    graph = random_graph(np.random.default_rng(3), nodes=12, events=60)
+    graph = replace(graph, labels=np.arange(60) % 2, label_names=("trust", "distrust"), event_name="rating")
+    return graph, Distrust(graph, weights=np.random.default_rng(5).normal(size=60))
+
+
+def test_any_changed_value_about_a_label_is_found(labelled):
+    graph, model = labelled
+    whys = [cody.explain(model, graph, graph.query(row), size=4, evaluations=30) for row in range(59, 30, -1)]
+    assert {why.is_counterfactual for why in whys} == {True, False}
+    for flips in (True, False):
+        plain = json.loads(next(why for why in whys if why.is_counterfactual == flips).to_json())
+        assert plain["decision"]["positive"] == "distrust"
+        assert not is_found(plain, ("seconds",), 1.0, model, graph)
+        places = [(path, value) for path, value in leaves(plain) if path[0] not in EFFORT]
+        assert [path for path, value in places if not is_found(plain, path, another(value), model, graph)] == []
+
+
+def test_outcomes_that_are_exchanged_everywhere_are_found(labelled):
+    """A document that says trust for distrust throughout: every sentence follows, but the model says otherwise."""
+    graph, model = labelled
+    exchange = {"positive": "trust", "negative": "distrust"}
+    why = cody.explain(model, graph, graph.query(59), size=4, evaluations=30)
+    forged = json.loads(replace(why, decision=replace(why.decision, **exchange)).to_json())
+    assert contradicted(forged, ExplanationDocument, model, graph)
+    found = json.loads(cody.even_if(model, graph, graph.query(59), size=6).to_json())
+    assert not contradicted(found, EvenIf, model, graph)
+    words = re.compile("distrust|trust")
+    swapped = words.sub(lambda word: "trust" if word[0] == "distrust" else "distrust", json.dumps(found))
+    assert contradicted(json.loads(swapped), EvenIf, model, graph)

@@ -26,7 +26,7 @@ from cody.explaining.wording import subject
 from cody.graph import Query, TemporalGraph, check_query
 from cody.graph.edits import ADDED, REMOVED, Add, Edit, Move
 from cody.models.contract import NOTHING, Change, Model, identity_of, logit_of_only, model_on
-from cody.models.decided import decide, standings_of
+from cody.models.decided import check_named, decide, standings_of
 from cody.models.decision import DecidedBy, Decision, InTop, Standing
 from cody.models.labels import event_of_query
 from cody.models.margins import flips
@@ -155,7 +155,7 @@ def _claims(
     belongs = [data, same_identity("the model", form.model, identity_of(model))]
     yield from belongs
     about_log = [_link(why, graph), _candidates(why, graph), *(_units(why, model, graph) if why.units else ())]
-    about_log += [*_impossible_decision(why, graph), *_whose(why)]
+    about_log += [*_impossible_decision(why, model, graph), *_whose(why)]
     yield from about_log
     if any(claim.status == CONTRADICTED for claim in [*belongs, *about_log]):
         yield Claim(
@@ -393,9 +393,11 @@ def agree(claimed: float, found: float) -> bool:
     return not differ(claimed, found) and not flips(claimed, found)
 
 
-def _impossible_decision(why: Explanation, graph: TemporalGraph) -> list[Claim]:
+def _impossible_decision(why: Explanation, model: Model, graph: TemporalGraph) -> list[Claim]:
     """What is wrong with a decision that nobody can make about this link, such as a rival that is not in the log."""
     try:
+        if identity_of(model) == why.model:
+            check_named(model, why.query, why.decision)
         ranked = 1 + len(why.decision.rivals(graph, why.query))
     except CodyError as error:
         return [Claim("the decision", CONTRADICTED, str(error))]

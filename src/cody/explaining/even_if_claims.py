@@ -37,7 +37,7 @@ from cody.explaining.verification import differ, reference_logit
 from cody.graph import Query, TemporalGraph
 from cody.graph.units import Unit
 from cody.models.contract import Change, Model, as_seen, identity_of, logit_of_only, subject_of
-from cody.models.decided import decide, decision_in, states_of, subject_of_decision
+from cody.models.decided import check_named, decide, decision_in, states_of, subject_of_decision
 from cody.models.decision import DecidedBy, Decision
 from cody.models.labels import event_of_query
 from cody.models.margins import flips
@@ -126,6 +126,7 @@ class _Kept:
         if isinstance(chosen, DecidedBy) and decision is None:
             raise _NotInDocumentError("the document does not hold the function that decides; pass it as decision=")
         chosen = chosen if decision is None else decision
+        check_named(model, query, chosen)
         decided = decide(model, graph, query, chosen)
         rows, units = np.array(found.candidates), _units(found, model, graph, query)
         space = build_space(graph, as_seen(model, graph, query), rows, len(rows), (removals,), None, units)

@@ -264,6 +264,21 @@ def decision_of(model: Model, query: Query, decision: Decision | ByLabel | None 
     raise CallError(f"the model predicts labels of {task.about}s ({names}), not {decision.question}")
 
 
+def check_named(model: Model, query: Query, decision: Decision) -> None:
+    """Reject a decision in other words than the model's, whose classes a document may exchange.
+
+    Args:
+        model: The model.
+        query: The link, event or node that is decided on.
+        decision: As a document has it.
+    """
+    if not isinstance(decision, Above | Labelled):
+        return  # these have no words of their own
+    asked = Above(decision.threshold) if isinstance(decision, Above) else ByLabel(decision.label)
+    if decision_of(model, query, asked) != decision:
+        raise CallError("the document names the outcomes of the decision otherwise than the model")
+
+
 def subject_of_decision(model: Model, decision: Decision | ByLabel | None) -> str:
     """What is decided on: a link, or an event or node that is labelled. A number is that of an event, too.
 
