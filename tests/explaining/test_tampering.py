@@ -184,6 +184,10 @@ def test_any_changed_value_about_a_label_is_found(labelled):
         plain = json.loads(next(why for why in whys if why.is_counterfactual == flips).to_json())
         assert plain["decision"]["positive"] == "distrust"
         assert not is_found(plain, ("seconds",), 1.0, model, graph)
+        assert is_found(plain, ("subject",), "node", model, graph)
+        assert contradicted(
+            {name: each for name, each in plain.items() if name != "subject"}, ExplanationDocument, model, graph
+        )
         places = [(path, value) for path, value in leaves(plain) if path[0] not in EFFORT]
         assert [path for path, value in places if not is_found(plain, path, another(value), model, graph)] == []
 

@@ -26,7 +26,7 @@ from cody.explaining.wording import subject
 from cody.graph import Query, TemporalGraph, check_query
 from cody.graph.edits import ADDED, REMOVED, Add, Edit, Move
 from cody.models.contract import NOTHING, Change, Model, identity_of, logit_of_only, model_on
-from cody.models.decided import check_named, decide, standings_of
+from cody.models.decided import check_named, decide, standings_of, subject_of_decision
 from cody.models.decision import DecidedBy, Decision, InTop, Standing
 from cody.models.labels import event_of_query
 from cody.models.margins import flips
@@ -398,6 +398,9 @@ def _impossible_decision(why: Explanation, model: Model, graph: TemporalGraph) -
     try:
         if identity_of(model) == why.model:
             check_named(model, why.query, why.decision)
+            about = subject_of_decision(model, why.decision)
+            if why.subject != about:
+                return [Claim("the decision", CONTRADICTED, f"it is about the {about}, not about the {why.subject}")]
         ranked = 1 + len(why.decision.rivals(graph, why.query))
     except CodyError as error:
         return [Claim("the decision", CONTRADICTED, str(error))]
