@@ -118,6 +118,14 @@ def test_a_build_that_is_killed_resumes_to_the_same_file(tmp_path, monkeypatch, 
     assert [file.suffix for file in (tmp_path / "killed").iterdir()] == [".checkpoints"]
 
 
+def test_the_lock_of_a_build_that_was_killed_when_it_was_done_is_removed(tmp_path):
+    graph, network = made()
+    table = opened(graph, network, tmp_path)
+    table.file.with_suffix(".lock").touch()
+    opened(graph, network, tmp_path)
+    assert only_file(tmp_path) == table.file
+
+
 @pytest.mark.parametrize("how", ["header", "short", "other table"])
 def test_what_cannot_be_resumed_is_begun_anew(tmp_path, how):
     graph, network = made()

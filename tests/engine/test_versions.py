@@ -262,6 +262,15 @@ def test_leftovers_of_killed_builds_and_unused_tables_are_removed(tgn, tmp_path)
     assert len(left) == 3
 
 
+def test_the_lock_of_a_build_that_was_killed_when_it_was_done_is_removed(tgn, tmp_path):
+    graph, network = tgn
+    FastTGN(network, graph, folder=tmp_path)
+    (table,) = tmp_path.iterdir()
+    table.with_suffix(".lock").touch()
+    FastTGN(network, graph, folder=tmp_path)
+    assert list(tmp_path.iterdir()) == [table]
+
+
 def build(folder, together, done):
     torch.set_num_threads(1)
     graph = random_graph(np.random.default_rng(1), nodes=20, events=300)

@@ -40,6 +40,7 @@ from cody.engine.versions import (
     WrittenBatch,
     batch_rows,
     checksums,
+    clear_lock,
     clear_unused,
     digest_of,
     happen,
@@ -337,6 +338,7 @@ def open_checkpoints(
 ) -> CheckpointedTable:
     """The table in this file, built if it is not there, or resumed. Of several processes, one builds it."""
     if (opened := _open(network, graph, file)) is not None:
+        clear_lock(file)
         return opened
     unfinished = file.with_suffix(".unfinished")
     try:

@@ -302,6 +302,7 @@ def open_versions(
     try:
         for kept, file in files.items():
             if (opened := open_whole(network, graph, kept, file)) is not None:
+                clear_lock(file)
                 return opened
         dtype = precision_for(network, graph) if dtype is None else dtype
         return _build_on_disk(network, graph, dtype, files[dtype], watch)
@@ -359,6 +360,13 @@ def _reserve(file: Path, size: int) -> None:
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(opened.fileno(), 0, size)
         opened.truncate(size)
+
+
+def clear_lock(file: Path) -> None:
+    """Remove the lock of a process that was killed when it had built this table."""
+    lock = file.with_suffix(".lock")
+    if lock.exists():
+        remove_unless_locked(lock, file.with_suffix(".partial"))
 
 
 def clear_unused(newest: Path) -> None:
