@@ -107,7 +107,7 @@ def test_a_class_name_means_one_thing():
 
 def documented():
     """Every public function and class of the modules that the API reference lists."""
-    listed = (SOURCE.parents[1] / "docs" / "api" / "index.md").read_text(encoding="utf-8")
+    listed = (Path(__file__).parents[1] / "docs" / "api" / "index.md").read_text(encoding="utf-8")
     for name in sorted(set(re.findall(r"`(cody\.[\w.]+)`", listed))):
         module = importlib.import_module(name)
         for each, value in vars(module).items():
