@@ -156,7 +156,7 @@ def test_a_model_that_only_repeats_is_found(graph):
 
 
 def test_a_model_that_predicts_worse_than_repeating_does_not_know_more():
-    """It decides otherwise than EdgeBank, but for no good reason."""
+    """It decides differently from EdgeBank, but for no good reason."""
     rng = np.random.default_rng(0)
     src = rng.integers(0, 10, 200)
     faithful = cody.TemporalGraph.from_arrays(src=src, dst=10 + src, time=np.arange(200.0))

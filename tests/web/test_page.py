@@ -22,6 +22,8 @@ from cody.graph.dependants import reply
 from cody.graph.neighbourhood import events_on_paths
 from cody.models import ToyModel
 from cody.search import greedy
+from cody.search.proposals import alterations, removals
+from cody.study.explainers import EDITS
 from cody.web import write_page
 from cody.web.axes import axes
 from cody.web.commands import edit_option, explain_command
@@ -335,6 +337,14 @@ def test_the_command_of_the_next_search_keeps_what_this_one_was_given():
     options = f"--near events {protected} --candidates 5 --explainer greedy"
     assert explain_command(why, "--evaluations 90") == f"cody explain --event 7 {options} --prove 2 --evaluations 90"
     assert explain_command(why, "--why-not").endswith("--evaluations 9 --prove 2 --why-not")
+
+
+def test_the_command_of_the_next_search_keeps_every_kind_of_edit():
+    why = toy()
+    for edits in ([removals, alterations], list(EDITS.values())):
+        parameters = why.parameters | {"edits": [edit.__name__ for edit in edits]}
+        names = ",".join(name for name, edit in EDITS.items() if edit in edits)
+        assert f" --allow {names} " in explain_command(replace(why, parameters=parameters), "--candidates 256")
 
 
 def test_the_command_of_the_next_search_keeps_its_units():

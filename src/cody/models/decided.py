@@ -276,7 +276,7 @@ def check_named(model: Model, query: Query, decision: Decision) -> None:
         return  # these have no words of their own
     asked = Above(decision.threshold) if isinstance(decision, Above) else ByLabel(decision.label)
     if decision_of(model, query, asked) != decision:
-        raise CallError("the document names the outcomes of the decision otherwise than the model")
+        raise CallError("the document names the outcomes of the decision differently from the model")
 
 
 def subject_of_decision(model: Model, decision: Decision | ByLabel | None) -> str:

@@ -269,7 +269,7 @@ def checks_of(
 
 
 def _knows_more(reference: ReferenceAgreement, precision: float | None) -> AuditCheck:
-    """Whether the model decides otherwise than a reference model, and predicts no worse for it."""
+    """Whether the model decides differently from a reference model, and predicts no worse for it."""
     right, simple = reference.right, reference.average_precision
     worse = reference.agrees.value >= LIKE_EDGEBANK
     detail = _decides_alike(reference)

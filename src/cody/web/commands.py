@@ -9,15 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cody.explaining.explanation import Event, Explanation
-from cody.graph.neighbourhood import SIZE, events_among_nodes, events_on_paths
+from cody.graph.neighbourhood import SIZE
 from cody.models.deciding import entered
 from cody.models.decision import Decision, InTop
-from cody.search import cody, greedy, greedy_then_cody
-from cody.search.proposals import additions, moves, removals
+from cody.study.explainers import DEFAULT_SEARCH, EDITS, NEAR, SEARCHES
 
-NEAR = {events_on_paths.__name__: "events", events_among_nodes.__name__: "nodes"}
-SEARCHES = {search.__name__: search.__name__.replace("_", "-") for search in (greedy, cody, greedy_then_cody)}
-ALLOWED = {removals.__name__: "remove", additions.__name__: "add", moves.__name__: "move"}
+# How options name what a search was given, by the names of the functions; defaults are not written.
+NEAR_OPTION = {near.__name__: name for name, near in NEAR.items() if name != "ends"}
+SEARCH_OPTION = {search.__name__: name for name, (_, search, _) in SEARCHES.items() if name != DEFAULT_SEARCH}
+EDIT_OPTION = {edit.__name__: name for name, edit in EDITS.items()}
 
 
 def command(why: Explanation, name: str) -> str:
@@ -51,16 +51,16 @@ def _search_options(parameters: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield "--with-ends", ""
     if rule:
         yield "--with-dependants", f"{rule['name']} {rule['within']:.15g}s" if "within" in rule else rule["name"]
-    near, edits = parameters["candidates"].get("near"), [ALLOWED.get(name) for name in parameters.get("edits", ())]
-    if near in NEAR:
-        yield "--near", NEAR[near]
+    near, edits = parameters["candidates"].get("near"), [EDIT_OPTION.get(name) for name in parameters.get("edits", ())]
+    if near in NEAR_OPTION:
+        yield "--near", NEAR_OPTION[near]
     if edits not in ([], ["remove"]) and None not in edits:
         yield "--allow", ",".join(filter(None, edits))
     yield from (("--protect", text) for text in _protected(parameters.get("protect") or {}))
     if (size := parameters["candidates"].get("size", SIZE)) != SIZE:
         yield "--candidates", str(size)
-    if (search := parameters["search"]["name"]) in SEARCHES:
-        yield "--explainer", SEARCHES[search]
+    if (search := parameters["search"]["name"]) in SEARCH_OPTION:
+        yield "--explainer", SEARCH_OPTION[search]
     if parameters.get("evaluations") is not None:
         yield "--evaluations", str(parameters["evaluations"])
     if parameters.get("prove", 1) > 1:
