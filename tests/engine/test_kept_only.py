@@ -5,7 +5,7 @@ import pytest
 
 from cody.engine import Replay, fast_model
 from cody.errors import CallError
-from cody.models.labels import LabelTask
+from cody.models.contract import LabelTask
 from cody.train.architectures import ARCHITECTURES
 from random_events import random_graph, random_network
 

@@ -11,9 +11,8 @@ from cody.engine.attention import Decoder, finish
 from cody.engine.weights import Weights
 from cody.errors import ModelError
 from cody.graph import Query, TemporalGraph
-from cody.models.contract import label_task
+from cody.models.contract import LabelTask, label_task
 from cody.models.folder import read_model, write_json
-from cody.models.labels import LabelTask
 from cody.train.architectures import ARCHITECTURES
 from cody.train.checkpoint import Checkpoint, load_checkpoint, save_model
 from random_events import random_graph, random_network

@@ -6,9 +6,8 @@ import pytest
 import cody
 from cody.errors import CallError
 from cody.graph import Query, TemporalGraph
-from cody.models.contract import label_task
-from cody.models.labels import LabelTask
-from cody.models.predict_labels import predict_labels
+from cody.models.contract import LabelTask, label_task
+from cody.models.predictions import predict_labels
 
 LABELS = [0, 1, 0, 1, -1, 1]
 

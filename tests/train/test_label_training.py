@@ -12,8 +12,7 @@ from cody.engine import load_model, reference_model
 from cody.engine.weights import Weights
 from cody.errors import CallError, DataError
 from cody.graph import Query, TemporalGraph
-from cody.models.contract import label_task
-from cody.models.labels import LabelTask
+from cody.models.contract import LabelTask, label_task
 from cody.models.separation import best_f1, separation_of_classes
 from cody.models.sizes import Sizes
 from cody.train.checkpoint import Checkpoint, load_checkpoint

@@ -39,8 +39,7 @@ from cody.adapters.together import ScoresTogether, answers_alone, distinct, keys
 from cody.errors import CallError, ModelError, SlowModelWarning, did_you_mean
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph
 from cody.graph.grid import make_grid, usual_splits
-from cody.models.contract import HOPS, fingerprint
-from cody.models.labels import label_task_of
+from cody.models.contract import HOPS, fingerprint, label_task_of
 
 __all__ = ["DyglibSteps", "Past", "PastSampler", "wrap"]
 

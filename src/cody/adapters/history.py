@@ -21,8 +21,7 @@ from cody.adapters.snapshots import Snapshots
 from cody.errors import CallError, ModelError
 from cody.graph import Difference, FloatArray, IntArray, Query, TemporalGraph, check_query, whole_number
 from cody.graph.grid import Grid, make_grid
-from cody.models.contract import HOPS, Change, Margin, check_changes
-from cody.models.labels import LabelTask, add_labels, label_task_of
+from cody.models.contract import HOPS, Change, LabelTask, Margin, add_labels, check_changes, label_task_of
 from cody.utils.deadline import check_deadline
 from cody.utils.signatures import check_callable
 

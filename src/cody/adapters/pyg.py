@@ -40,8 +40,7 @@ from cody.adapters.sourced import SourcedModel
 from cody.errors import CallError, ModelError, SlowModelWarning
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph, whole_number
 from cody.graph.grid import make_grid, usual_splits
-from cody.models.contract import fingerprint
-from cody.models.labels import label_task_of
+from cody.models.contract import fingerprint, label_task_of
 from cody.utils.words import count
 
 STATE = ("memory", "last_update", "_assoc")  # buffers of a TGNMemory that are not weights

@@ -31,8 +31,7 @@ from cody.adapters.workspace import Workspace
 from cody.engine.selfcheck import CheckedSession
 from cody.engine.vectors import NearDuplicates
 from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph
-from cody.models.contract import Change, Margin, check_changes, scores_of_only
-from cody.models.labels import add_labels
+from cody.models.contract import Change, Margin, add_labels, check_changes, scores_of_only
 from cody.utils.deadline import check_deadline
 
 if TYPE_CHECKING:

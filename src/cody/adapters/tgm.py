@@ -39,8 +39,7 @@ from cody.adapters.together import ScoresTogether, answers_alone, as_table
 from cody.errors import CallError, ModelError
 from cody.graph import FloatArray, Query, TemporalGraph
 from cody.graph.grid import Grid, make_grid, usual_splits
-from cody.models.contract import HOPS, fingerprint
-from cody.models.labels import label_task_of
+from cody.models.contract import HOPS, fingerprint, label_task_of
 
 __all__ = ["TgmSteps", "wrap"]
 

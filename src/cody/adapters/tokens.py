@@ -16,7 +16,7 @@ from cody.adapters.past import Past, recent
 from cody.adapters.together import ScoresTogether, answers_alone, as_table, keys_of
 from cody.errors import CallError, SlowModelWarning
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph, whole_number
-from cody.models.labels import label_task_of
+from cody.models.contract import label_task_of
 from cody.utils.signatures import check_callable
 
 

@@ -31,10 +31,14 @@ from cody.models.decided import LINK_PREDICTED
 from cody.models.decision import LINK, NO_LINK, Above
 from cody.models.margins import flips, numbers, probability, shift
 from cody.models.predict import Predictions
-from cody.models.predict_decisions import DecidedPrediction, DecidedPredictions
-from cody.models.predict_labels import LabelPrediction, LabelPredictions
 from cody.models.predict_ranks import RankPrediction, RankPredictions
-from cody.models.predictions import PredictionList
+from cody.models.predictions import (
+    DecidedPrediction,
+    DecidedPredictions,
+    LabelPrediction,
+    LabelPredictions,
+    PredictionList,
+)
 from cody.utils.tables import TextTable
 from cody.utils.words import (
     ago,

@@ -29,10 +29,9 @@ from cody.graph import TemporalGraph
 from cody.graph.dependants import Rule
 from cody.graph.edits import Add, Alter, Edit, Move
 from cody.graph.units import EVENT, Unit
-from cody.models.contract import Model, subject_of
+from cody.models.contract import Model, about_node, subject_of
 from cody.models.decided import subject_of_decision
 from cody.models.decision import LINK, Above
-from cody.models.labels import about_node
 from cody.utils.words import count
 
 _link, _edit, _model = section("The link"), section("Changes to the history"), section("Data and model")

@@ -107,7 +107,9 @@ def whole_numbers(values: NDArray[Any], name: str) -> Integers:
     return values.astype(np.int64)
 
 
-def counted_from(least: int, ids: Any, name: str) -> Integers:
+def ids_from(least: int, column: Any, name: str) -> Integers:
+    """Node ids that are integers, counted from a number on."""
+    ids = id_column(column, name)
     if not isinstance(ids, np.ndarray):
         raise DataError(f"{name!r} must hold integer ids, but it holds text, such as {ids[0].as_py()!r}")
     if (bad := first_row(ids < least)) is not None:

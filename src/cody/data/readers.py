@@ -18,22 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cody.data import columns
 from cody.data.arrow import compute, pa, parquet, types
 from cody.data.choice import NO_HEADER, EventColumns, GivenColumns, TableHead, choose_columns, rule_of_labels
-from cody.data.columns import (
-    Integers,
-    counted_from,
-    feature_table,
-    id_column,
-    in_seconds,
-    integers_if_possible,
-    is_list,
-    number_integers,
-    number_text,
-    time_column,
-    to_numpy,
-    whole_numbers,
-)
+from cody.data.columns import Integers
 from cody.data.labels import LabelOptions, LabelRule, Labels, check_no_names, read_labels
 from cody.data.query import is_query
 from cody.data.streams import errors_about, largest_unpacked, open_text, read_text_columns, starts_with, too_large
@@ -210,15 +198,16 @@ def from_temporal_data(
     missing = [name for name in ("src", "dst", "t") if getattr(data, name, None) is None]
     if missing:
         raise DataError(f"{type(data).__name__} has no {' and no '.join(missing)}; TemporalData has src, dst and t")
-    source, destination = (whole_numbers(to_numpy(getattr(data, name), name), name) for name in ("src", "dst"))
+    ends = {name: columns.to_numpy(getattr(data, name), name) for name in ("src", "dst")}
     message = getattr(data, "msg", None)
-    features = None if message is None else to_numpy(message, "msg")
+    features = None if message is None else columns.to_numpy(message, "msg")
     if features is not None and features.ndim == 1:
         features = features[:, None]
-    sources, destinations, names = number_integers(source, destination)
-    times = to_numpy(data.t, "t")
+    numbers = (columns.whole_numbers(given, name) for name, given in ends.items())
+    sources, destinations, names = columns.number_integers(*numbers)
+    times = columns.to_numpy(data.t, "t")
     if times.dtype.kind in "iuf" and times.ndim == 1:  # from_arrays rejects everything else
-        times = in_seconds(times.astype(np.float64), "t", unit)
+        times = columns.in_seconds(times.astype(np.float64), "t", unit)
     labels = _labels_of_data(data, LabelOptions(None, label_name, label_names, event_name))
     return TemporalGraph.from_arrays(
         sources, destinations, times, features=features, names=names, sort=sort, event_name=event_name, **labels
@@ -228,7 +217,7 @@ def from_temporal_data(
 def _labels_of_data(data: Any, options: LabelOptions) -> dict[str, Any]:
     """The labels `y` of a TemporalData, where they are one class for each event."""
     given = getattr(data, "y", None)
-    values = None if given is None else to_numpy(given, "y")
+    values = None if given is None else columns.to_numpy(given, "y")
     if values is None or values.ndim != 1 or values.dtype.kind not in "iufb" or len(values) != len(data.src):
         check_no_names(options)
         return {}
@@ -373,7 +362,7 @@ def _parquet_head(file: Path) -> TableHead:
 
 
 def _head(schema: Any) -> TableHead:
-    return TableHead(schema.names, [field.name for field in schema if is_list(field.type)])
+    return TableHead(schema.names, [field.name for field in schema if columns.is_list(field.type)])
 
 
 class ParquetColumns:
@@ -434,7 +423,7 @@ def _csv_table(file: Path, head: TableHead, chosen: EventColumns) -> Any:
     with open_text(file) as stream:
         table = read_text_columns(stream, head.names, head.delimiter, skip=head.skip, types=as_text)
     for name in ids_as_text:
-        ids = integers_if_possible(compute.utf8_trim_whitespace(table[name]))
+        ids = columns.integers_if_possible(compute.utf8_trim_whitespace(table[name]))
         table = table.set_column(head.names.index(name), name, ids)
     return table
 
@@ -445,13 +434,13 @@ def _read_jodie(file: Path, unit: str | None, sort: bool, labels: LabelOptions) 
     names = [*JODIE_COLUMNS[:4], *(f"f{number}" for number in range(width))]
     with open_text(file) as stream:
         table = read_text_columns(stream, names, ",", skip=1)
-    users, items = (counted_from(0, id_column(table[name], name), name) for name in ("user_id", "item_id"))
+    users, items = (columns.ids_from(0, table[name], name) for name in ("user_id", "item_id"))
     src, dst, node_names = two_sided(users, items, ("u", "i"))
     return TemporalGraph.from_arrays(
         src,
         dst,
-        time_column(table["timestamp"], "timestamp", unit),
-        features=feature_table(table, names[4:])[0],
+        columns.time_column(table["timestamp"], "timestamp", unit),
+        features=columns.feature_table(table, names[4:])[0],
         names=node_names,
         sort=sort,
         event_name=labels.event_name,
@@ -463,15 +452,15 @@ def _read_ml(file: Path, unit: str | None, sort: bool, labels: LabelOptions) -> 
     """Ids, events and the rows of both npy files count from 1; row 0 of the npy files is padding."""
     with open_text(file) as stream:
         table = read_text_columns(stream, ["", *ML_COLUMNS[1:]], ",", skip=1)
-    src, dst = (counted_from(1, id_column(table[name], name), name) - 1 for name in ("u", "i"))
-    order = id_column(table["idx"], "idx")
+    src, dst = (columns.ids_from(1, table[name], name) - 1 for name in ("u", "i"))
+    order = columns.id_column(table["idx"], "idx")
     if (wrong := first_row(order != np.arange(1, len(order) + 1))) is not None:
         raise DataError(f"idx must count 1, 2, 3, …; row {wrong} has {order[wrong]}")
     stem = file.with_name(file.name.removesuffix(".gz").removesuffix(".csv"))
     return TemporalGraph.from_arrays(
         src,
         dst,
-        time_column(table["ts"], "ts", unit),
+        columns.time_column(table["ts"], "ts", unit),
         features=_padded_table(Path(f"{stem}.npy"), rows=len(src)),
         node_features=_padded_table(Path(f"{stem}_node.npy"), rows=None),
         sort=sort,
@@ -505,11 +494,11 @@ def _as_arrow(table: Any) -> Any:
 def _graph(table: Any, chosen: EventColumns, unit: str | None, sort: bool, labels: LabelOptions) -> TemporalGraph:
     if not table.num_rows:
         raise DataError("there are no events")
-    features, feature_names = feature_table(table, chosen.features)
-    src, dst = (_small(id_column(table[name], name)) for name in (chosen.src, chosen.dst))
+    features, feature_names = columns.feature_table(table, chosen.features)
+    src, dst = (_small(columns.id_column(table[name], name)) for name in (chosen.src, chosen.dst))
     names: NDArray[Any] | None
     if isinstance(src, np.ndarray) and isinstance(dst, np.ndarray):
-        src, dst, names = number_integers(src, dst)
+        src, dst, names = columns.number_integers(src, dst)
     elif isinstance(src, np.ndarray) or isinstance(dst, np.ndarray):
         number, text = (chosen.src, chosen.dst) if isinstance(src, np.ndarray) else (chosen.dst, chosen.src)
         raise DataError(
@@ -517,9 +506,9 @@ def _graph(table: Any, chosen: EventColumns, unit: str | None, sort: bool, label
             "names; make both integers or both text"
         )
     else:
-        src, dst, names = number_text(src, dst)
+        src, dst, names = columns.number_text(src, dst)
     src, dst = hand_over(_small(src)), hand_over(_small(dst))  # without copies, as these take most memory
-    times = hand_over(time_column(table[chosen.time], chosen.time, unit))
+    times = hand_over(columns.time_column(table[chosen.time], chosen.time, unit))
     pa.default_memory_pool().release_unused()  # what Arrow has may be half of the memory
     return TemporalGraph.from_arrays(
         src,

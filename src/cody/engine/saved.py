@@ -18,9 +18,8 @@ from cody.engine.versions import Watch
 from cody.engine.weights import Weights
 from cody.errors import ModelError
 from cody.graph import TemporalGraph
-from cody.models.contract import Model
+from cody.models.contract import Model, add_labels
 from cody.models.folder import SavedModel, own_sizes, read_model
-from cody.models.labels import add_labels
 from cody.utils.files import cache_directory
 from cody.utils.signatures import readable_help
 

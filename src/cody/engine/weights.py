@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cody.engine.library import address, contiguous, library
 from cody.graph import FloatArray, IntArray, TemporalGraph
-from cody.models.labels import LabelTask
+from cody.models.contract import LabelTask
 from cody.models.sizes import Sizes, node_inputs
 
 

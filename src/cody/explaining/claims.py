@@ -25,10 +25,9 @@ from cody.explaining.verification import differ, is_a_verification, reference_lo
 from cody.explaining.wording import subject
 from cody.graph import Query, TemporalGraph, check_query
 from cody.graph.edits import ADDED, REMOVED, Add, Edit, Move
-from cody.models.contract import NOTHING, Change, Model, identity_of, logit_of_only, model_on
+from cody.models.contract import NOTHING, Change, Model, event_of_query, identity_of, logit_of_only, model_on
 from cody.models.decided import check_named, decide, standings_of, subject_of_decision
 from cody.models.decision import DecidedBy, Decision, InTop, Standing
-from cody.models.labels import event_of_query
 from cody.models.margins import flips
 from cody.search.near_units import NearUnits, written_units
 from cody.utils.forms import parse

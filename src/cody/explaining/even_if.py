@@ -23,11 +23,10 @@ from cody.graph import Query, TemporalGraph
 from cody.graph.neighbourhood import SIZE, Near, ends_first, groups
 from cody.graph.protected import Protected
 from cody.graph.units import UnitKind, as_kind, day, node, pair
-from cody.models.contract import DECIMALS, Change, Model, identity_of, logit_of_only
+from cody.models.contract import DECIMALS, Change, Model, event_of_query, identity_of, logit_of_only
 from cody.models.decided import decide, decision_in, decision_of, states_of, subject_of_decision
 from cody.models.deciding import ByLabel, described
 from cody.models.decision import Decision, State, Subject
-from cody.models.labels import event_of_query
 from cody.models.margins import flips
 from cody.search import Search, scout
 from cody.search.exhaustive import prove as prove_none_smaller

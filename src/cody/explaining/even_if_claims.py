@@ -36,10 +36,9 @@ from cody.explaining.pipeline import check_explainable
 from cody.explaining.verification import differ, reference_logit
 from cody.graph import Query, TemporalGraph
 from cody.graph.units import Unit
-from cody.models.contract import Change, Model, as_seen, identity_of, logit_of_only, subject_of
+from cody.models.contract import Change, Model, as_seen, event_of_query, identity_of, logit_of_only, subject_of
 from cody.models.decided import check_named, decide, decision_in, states_of, subject_of_decision
 from cody.models.decision import DecidedBy, Decision
-from cody.models.labels import event_of_query
 from cody.models.margins import flips
 from cody.search.near_units import written_units
 from cody.search.proposals import removals

@@ -43,9 +43,11 @@ from cody.graph.units import EVENT, Label, Unit, UnitKind, as_kind
 from cody.models.contract import (
     Change,
     Model,
+    about_node,
     as_seen,
     attended_by,
     check_belongs,
+    event_of_query,
     graph_of,
     identity_of,
     label_task,
@@ -64,7 +66,6 @@ from cody.models.decided import (
 )
 from cody.models.deciding import ByLabel
 from cody.models.decision import Decision
-from cody.models.labels import about_node, event_of_query
 from cody.models.margins import flips
 from cody.search import Search, scout
 from cody.search.daily import limit_in_space

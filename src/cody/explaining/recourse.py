@@ -18,11 +18,10 @@ from cody.explaining.explanation import Explanation, Recourse
 from cody.explaining.pipeline import check_explainable, explain
 from cody.explaining.verification import reference_logit
 from cody.graph import IntArray, Query, TemporalGraph
-from cody.models.contract import DECIMALS, NOTHING, Model
+from cody.models.contract import DECIMALS, NOTHING, Model, event_of_query
 from cody.models.decided import decide, decision_of
 from cody.models.deciding import ByLabel
 from cody.models.decision import Decision
-from cody.models.labels import event_of_query
 from cody.search.actor import from_now_on, own_pairs
 from cody.search.proposals import Proposal, Proposer
 from cody.utils.signatures import readable_help

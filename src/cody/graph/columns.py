@@ -268,7 +268,7 @@ def index_by_node(src: IntArray, dst: IntArray, num_nodes: int) -> tuple[IntArra
     return offsets, flat
 
 
-def columns_identity(num_nodes: int, *columns: NDArray[Any] | None) -> str:
+def identity_of(num_nodes: int, *columns: NDArray[Any] | None) -> str:
     digest = hashlib.blake2b(str(num_nodes).encode(), digest_size=16)
     for column in columns:
         digest.update(b"|")

@@ -19,26 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cody.errors import CallError, DataError, TimeWarning, did_you_mean
-from cody.graph.columns import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    as_array,
-    check_feature_names,
-    check_feature_table,
-    check_label_names,
-    check_labels,
-    check_names,
-    check_node_ids,
-    check_sorted,
-    check_times,
-    columns_identity,
-    count_nodes,
-    finite_time,
-    index_by_node,
-    to_seconds,
-    whole_number,
-)
+from cody.graph import columns
+from cody.graph.columns import BoolArray, FloatArray, IntArray
 from cody.graph.edits import NOTHING, Alter, Edit, Imagined, check_features, imagined_rows
 from cody.utils.signatures import readable_help
 from cody.utils.words import duration, is_date, moment_and_zone
@@ -130,22 +112,23 @@ class TemporalGraph:
             num_nodes: number of nodes; it may exceed the largest id. Default: as many as the ids need.
             sort: sort the events by time, keeping the order of equal times, instead of rejecting unsorted ones.
         """
-        times = check_times(time)
-        sources, targets = check_node_ids("src", src, times.size), check_node_ids("dst", dst, times.size)
-        edge_features = check_feature_table("features", features, times.size, "events")
-        node_names = None if names is None else check_names(names)
-        classes = None if labels is None else check_labels(labels, times.size)
-        node_table = None if node_features is None else as_array("node_features", node_features)
+        times = columns.check_times(time)
+        sources = columns.check_node_ids("src", src, times.size)
+        targets = columns.check_node_ids("dst", dst, times.size)
+        edge_features = columns.check_feature_table("features", features, times.size, "events")
+        node_names = None if names is None else columns.check_names(names)
+        classes = None if labels is None else columns.check_labels(labels, times.size)
+        node_table = None if node_features is None else columns.as_array("node_features", node_features)
         if sort:
             order = np.argsort(times, kind="stable")
             sources, targets, times = sources[order], targets[order], times[order]
             edge_features = None if edge_features is None else edge_features[order]
             classes = None if classes is None else classes[order]
-        check_sorted(times)
-        count = count_nodes(sources, targets, num_nodes, node_table, node_names)
-        node_table = check_feature_table("node_features", node_table, count, "nodes")
-        named = check_feature_names(edge_features, feature_names)
-        graph = _assemble(count, sources, targets, times, edge_features, node_table, node_names, named)
+        columns.check_sorted(times)
+        count = columns.count_nodes(sources, targets, num_nodes, node_table, node_names)
+        node_table = columns.check_feature_table("node_features", node_table, count, "nodes")
+        named = columns.check_feature_names(edge_features, feature_names)
+        graph = _assemble(count, (sources, targets, times, edge_features, node_table), node_names, named)
         return graph.with_labels(classes, label_names, event_name)
 
     def with_labels(
@@ -163,11 +146,11 @@ class TemporalGraph:
         >>> labelled.label_of(2), labelled.label_of(1), labelled.name_of_event(), labelled.identity == graph.identity
         ('distrust', None, 'rating', True)
         """
-        classes = None if labels is None else check_labels(labels, self.num_events)
+        classes = None if labels is None else columns.check_labels(labels, self.num_events)
         return replace(
             self,
             labels=classes,
-            label_names=check_label_names(classes, label_names),
+            label_names=columns.check_label_names(classes, label_names),
             event_name=self.event_name if event_name is None else str(event_name),
         )
 
@@ -202,7 +185,7 @@ class TemporalGraph:
 
     def query(self, row: int) -> Query:
         """The query about event `row`, as it stood just before it happened."""
-        row = whole_number("the row of an event", row)
+        row = columns.whole_number("the row of an event", row)
         if not 0 <= row < self.num_events:
             raise CallError(f"event {row} is out of range: rows go from 0 to {self.num_events - 1}")
         return Query(int(self.src[row]), int(self.dst[row]), float(self.time[row]), row)
@@ -270,7 +253,7 @@ class TemporalGraph:
         """
         if isinstance(time, str) and time.strip().casefold() in LATEST:
             return float(self.time[self.num_events - 1])
-        return to_seconds(time)
+        return columns.to_seconds(time)
 
     def node(self, name: Any) -> int:
         """The id of the node that the user calls `name`."""
@@ -294,7 +277,7 @@ class TemporalGraph:
         return self._existing(node)
 
     def _existing(self, node: int) -> int:
-        node = whole_number("node", node)
+        node = columns.whole_number("node", node)
         if not 0 <= node < self.num_nodes:
             raise CallError(f"node {node} is out of range: nodes go from 0 to {self.num_nodes - 1}")
         return node
@@ -478,12 +461,11 @@ class TemporalGraph:
         placed = "" if query is None or not self.is_ahead(query) else f"|{query.before}"
         last = query.before if query is not None and placed else self.num_events
         rows = imagined_rows(wider, edits, self.identity, last)
-        columns: dict[str, Any] = {
-            name: np.concatenate([getattr(self, name), getattr(rows, name)]) for name in ("src", "dst", "time")
-        }
-        identity = columns_identity(wider.num_nodes, rows.src, rows.dst, rows.time, rows.features, rows.replaces)
-        combined = hashlib.blake2b(f"{self.identity}|{identity}{placed}".encode(), digest_size=16).hexdigest()
-        return replace(wider, **columns, identity=combined, imagined=rows)
+        names = ("src", "dst", "time")
+        longer: dict[str, Any] = {name: np.concatenate([getattr(self, name), getattr(rows, name)]) for name in names}
+        added = columns.identity_of(wider.num_nodes, rows.src, rows.dst, rows.time, rows.features, rows.replaces)
+        combined = hashlib.blake2b(f"{self.identity}|{added}{placed}".encode(), digest_size=16).hexdigest()
+        return replace(wider, **longer, identity=combined, imagined=rows)
 
     def _with_nodes(self, names: list[Any]) -> TemporalGraph:
         """The same events with additional nodes, which have no events."""
@@ -495,12 +477,9 @@ class TemporalGraph:
         features = self.node_features
         if features is not None:
             features = np.concatenate([features, np.zeros((len(names), features.shape[1]), dtype=features.dtype)])
-        return replace(
-            self,
-            node_features=features,
-            names=check_names([*known.tolist(), *names] if known.dtype.kind in "iu" else [*known, *map(str, names)]),
-            offsets=np.concatenate([self.offsets, np.repeat(self.offsets[-1:], len(names))]),
-        )
+        every = [*known.tolist(), *names] if known.dtype.kind in "iu" else [*known, *map(str, names)]
+        offsets = np.concatenate([self.offsets, np.repeat(self.offsets[-1:], len(names))])
+        return replace(self, node_features=features, names=columns.check_names(every), offsets=offsets)
 
     def with_change(self, change: Iterable[int]) -> TemporalGraph:
         """The log as it would be: without the real rows of a change, with the imagined ones. Events are numbered anew.
@@ -519,21 +498,13 @@ class TemporalGraph:
 
     def select(self, rows: IntArray | BoolArray) -> TemporalGraph:
         """The graph of these events only: the same nodes, events numbered from 0."""
-        check_sorted(check_times(self.time[rows]))
+        columns.check_sorted(columns.check_times(self.time[rows]))
         return self._of_rows(np.arange(self.num_rows)[rows])
 
     def _of_rows(self, rows: IntArray) -> TemporalGraph:
         """The same nodes with these events, which are in the order of time, numbered from 0."""
-        graph = _assemble(
-            self.num_nodes,
-            self.src[rows],
-            self.dst[rows],
-            self.time[rows],
-            self.features_of(rows),
-            self.node_features,
-            self.names,
-            self.feature_names,
-        )
+        inputs = self.src[rows], self.dst[rows], self.time[rows], self.features_of(rows), self.node_features
+        graph = _assemble(self.num_nodes, inputs, self.names, self.feature_names)
         if self.labels is None:
             return replace(graph, event_name=self.event_name)
         real = rows < self.num_events  # what might have been has no known label
@@ -547,10 +518,10 @@ def check_query(graph: TemporalGraph, query: Query) -> None:
         raise CallError(f"a query is made by graph.query(row) or graph.link(src, dst, time), not {query!r}")
     for end in ("src", "dst"):
         _check_end(graph, end, getattr(query, end))
-    if not 0 <= whole_number("before", query.before) <= graph.num_events:
+    if not 0 <= columns.whole_number("before", query.before) <= graph.num_events:
         raise CallError(f"before={query.before} is out of range: the graph has {graph.num_events} events")
     last = query.before - 1
-    if finite_time(query.time) < graph.time[last] and query.before:
+    if columns.finite_time(query.time) < graph.time[last] and query.before:
         raise CallError(f"time={query.time} is earlier than the latest visible event, row {last} at {graph.time[last]}")
 
 
@@ -566,17 +537,17 @@ def check_queries(graph: TemporalGraph, queries: Sequence[Query]) -> None:
 
 
 def _check_end(graph: TemporalGraph, end: str, node: int) -> None:
-    if not 0 <= whole_number(end, node) < graph.num_nodes:
+    if not 0 <= columns.whole_number(end, node) < graph.num_nodes:
         raise CallError(f"{end}={node} is not a node: nodes go from 0 to {graph.num_nodes - 1}")
 
 
 def verify_graph(graph: TemporalGraph) -> None:
     """Read a whole graph and reject it if its columns are not those that were saved. Names are not checked."""
-    columns = (graph.src, graph.dst, graph.time, graph.features, graph.node_features)
-    identity = columns_identity(graph.num_nodes, *columns)
+    inputs = (graph.src, graph.dst, graph.time, graph.features, graph.node_features)
+    identity = columns.identity_of(graph.num_nodes, *inputs)
     if identity != graph.identity:
         raise DataError(f"the events have the identity {identity}, not {graph.identity}: they were changed or damaged")
-    offsets, incidence = index_by_node(graph.src, graph.dst, graph.num_nodes)
+    offsets, incidence = columns.index_by_node(graph.src, graph.dst, graph.num_nodes)
     if not (np.array_equal(offsets, graph.offsets) and np.array_equal(incidence, graph.incidence)):
         raise DataError("the events of each node (offsets, incidence) do not match src and dst: save it again")
 
@@ -598,20 +569,16 @@ def warn_if_long_after(graph: TemporalGraph, time: float) -> None:
     )
 
 
+# What a model may read of a log: src, dst, time, features, node_features.
+Inputs = tuple[IntArray, IntArray, FloatArray, FloatArray | None, FloatArray | None]
+
+
 def _assemble(
-    num_nodes: int,
-    src: IntArray,
-    dst: IntArray,
-    time: FloatArray,
-    features: FloatArray | None,
-    node_features: FloatArray | None,
-    names: NDArray[Any] | None,
-    feature_names: tuple[str, ...] | None,
+    num_nodes: int, inputs: Inputs, names: NDArray[Any] | None, feature_names: tuple[str, ...] | None
 ) -> TemporalGraph:
     """A graph from columns that have been checked."""
-    identity = columns_identity(num_nodes, src, dst, time, features, node_features)
-    columns = (src, dst, time, features, node_features, names, *index_by_node(src, dst, num_nodes))
-    for column in columns:
+    every = (*inputs, names, *columns.index_by_node(*inputs[:2], num_nodes))
+    for column in every:
         if column is not None:
             column.setflags(write=False)
-    return TemporalGraph(*columns, identity, feature_names=feature_names)
+    return TemporalGraph(*every, columns.identity_of(num_nodes, *inputs), feature_names=feature_names)

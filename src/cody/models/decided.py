@@ -13,39 +13,8 @@ import numpy as np
 
 from cody.errors import CallError, ModelError
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph, is_in, sorted_unique
-from cody.models.contract import (
-    NOTHING,
-    AttentionLayer,
-    Change,
-    Margin,
-    Model,
-    OffersReferenceOfLinks,
-    ScoreSession,
-    SessionsOfLinks,
-    as_scores,
-    as_seen,
-    attended_by,
-    attention_of,
-    checked_logits,
-    corrected_scores_of,
-    gives_logits,
-    has_reference,
-    identity_of,
-    label_task,
-    logits_of_links,
-    model_on,
-    open_estimates,
-    open_exact_session_of_links,
-    open_session,
-    open_session_of_links,
-    reach,
-    replayed_from,
-    scores_of_only,
-    size_of,
-    subject_of,
-    verifier_for,
-    weight_of,
-)
+from cody.models import contract
+from cody.models.contract import NOTHING, Change, Model
 from cody.models.deciding import ByLabel
 from cody.models.decision import Above, Between, DecidedBy, Decision, InTop, Labelled, RatherThan, Standing, State
 from cody.models.margins import flips
@@ -67,16 +36,16 @@ class DecidedModel:
 
     @property
     def identity(self) -> str:
-        return identity_of(self.model)
+        return contract.identity_of(self.model)
 
     @property
     def hops(self) -> int:
-        return reach(self.model)
+        return contract.reach(self.model)
 
     @property
     def gives_logits(self) -> bool:
         """Margins may all lie between 0 and 1; only probabilities in place of logits must not."""
-        return gives_logits(self.model) or not isinstance(self.decision, Above)
+        return contract.gives_logits(self.model) or not isinstance(self.decision, Above)
 
     def links(self, query: Query, *, every: bool = False) -> list[Query]:
         """The links whose scores the decision reads: with all rivals, or with those that a search compares with."""
@@ -90,23 +59,25 @@ class DecidedModel:
     def session(self, query: Query, rows: Sequence[int] = ()) -> DecidedSession:
         """A session for a query, whose answers are margins."""
         margin = self.decision.margin
-        return DecidedSession(open_session_of_links(self.model, self.links(query), margin, rows), margin)
+        return DecidedSession(contract.open_session_of_links(self.model, self.links(query), margin, rows), margin)
 
     def approximate(self, query: Query, rows: Sequence[int]) -> DecidedSession | None:
         """A session whose margins are estimates; None if the model has no estimates."""
-        links = self.links(query)
-        if open_estimates(self.model, query, rows) is None:
-            return None
-        sessions = tuple(session for link in links if (session := open_estimates(self.model, link, rows)) is not None)
-        return DecidedSession(SessionsOfLinks(links, sessions), self.decision.margin)
+        links, sessions = self.links(query), []
+        for link in links:
+            session = contract.open_estimates(self.model, link, rows)
+            if session is None:
+                return None
+            sessions.append(session)
+        return DecidedSession(contract.SessionsOfLinks(links, tuple(sessions)), self.decision.margin)
 
     def on(self, graph: TemporalGraph) -> DecidedModel:
         """The same on another log of the same nodes."""
-        return replace(self, model=model_on(self.model, graph), graph=graph)
+        return replace(self, model=contract.model_on(self.model, graph), graph=graph)
 
     def only(self, query: Query, kept: Change) -> float:
         """The margin under a history that consists of these rows only, compared with all rivals."""
-        scores = scores_of_only(self.model, self.links(query, every=True), kept)
+        scores = contract.scores_of_only(self.model, self.links(query, every=True), kept)
         return float(self.decision.margin(scores[None])[0])
 
     def logits_of_links(self, queries: Sequence[Query]) -> FloatArray:
@@ -115,32 +86,32 @@ class DecidedModel:
 
     def sees_before(self, query: Query) -> int:
         """The first row that the query does not see."""
-        return as_seen(self.model, self.graph, query).before
+        return contract.as_seen(self.model, self.graph, query).before
 
     def attended(self, query: Query) -> IntArray | None:
         """The rows that the answer depends on; None if not known."""
-        return None if len(self.rivals) else attended_by(self.model, query)
+        return None if len(self.rivals) else contract.attended_by(self.model, query)
 
-    def attention(self, query: Query) -> list[AttentionLayer]:
+    def attention(self, query: Query) -> list[contract.AttentionLayer]:
         """What the model attends to for the link itself."""
-        return attention_of(self.model, query)
+        return contract.attention_of(self.model, query)
 
     @property
     def has_reference(self) -> bool:
         """What compares with all rivals is the reference of what compares with some: they may disagree."""
-        return has_reference(self.model) or self.is_large
+        return contract.has_reference(self.model) or self.is_large
 
     def verifier(self, query: Query, change: Change, *, full: bool = False) -> tuple[VerifiedMargin, str]:
         """What verifies an answer, and a description of it. Rankings are verified against all rivals."""
         links = self.links(query, every=True)
-        if isinstance(self.model, OffersReferenceOfLinks):
+        if isinstance(self.model, contract.OffersReferenceOfLinks):
             reference = self.model.reference_of_links(links, change, full=full)
             margin = self.margin_of_all(reference.scores(links, [change]))
-            return VerifiedMargin(margin, reference.since), replayed_from(reference.since)
+            return VerifiedMargin(margin, reference.since), contract.replayed_from(reference.since)
         scores, by = [], ""
         for link in links:
-            each, by = verifier_for(self.model, link, change, full=full)
-            scores.append(as_scores(link, [change], each.logits(link, [change])))
+            each, by = contract.verifier_for(self.model, link, change, full=full)
+            scores.append(contract.as_scores(link, [change], each.logits(link, [change])))
         return VerifiedMargin(self.margin_of_all(np.concatenate(scores, axis=1))), by
 
     def margin_of_all(self, scores: FloatArray) -> float:
@@ -176,7 +147,7 @@ class DecidedModel:
         """The links with all rivals, and their scores under some changes. [B, m]"""
         links = self.links(query, every=True)
         rows = sorted(frozenset().union(*changes))
-        session = open_exact_session_of_links(self.model, links, self.decision.margin, rows)
+        session = contract.open_exact_session_of_links(self.model, links, self.decision.margin, rows)
         return links, session.scores(changes)
 
     def states(self, query: Query, changes: Sequence[Change]) -> list[State]:
@@ -189,7 +160,7 @@ class DecidedModel:
 class DecidedSession:
     """A session whose answers are margins."""
 
-    def __init__(self, session: ScoreSession, margin: Margin) -> None:
+    def __init__(self, session: contract.ScoreSession, margin: contract.Margin) -> None:
         self.scored, self.margin = session, margin
 
     def logits(self, changes: Sequence[Change]) -> FloatArray:
@@ -198,16 +169,16 @@ class DecidedSession:
 
     @property
     def size(self) -> int:
-        return size_of(self.scored)
+        return contract.size_of(self.scored)
 
     @property
     def weight(self) -> int:
-        return weight_of(self.scored)
+        return contract.weight_of(self.scored)
 
     @property
     def corrections(self) -> Mapping[Change, float]:
         """Margins that were answered before the session found that it must not approximate."""
-        corrected = corrected_scores_of(self.scored).items()
+        corrected = contract.corrected_scores_of(self.scored).items()
         return {change: float(self.margin(scores[None])[0]) for change, scores in corrected}
 
 
@@ -240,7 +211,7 @@ def decision_of(model: Model, query: Query, decision: Decision | ByLabel | None 
         query: The link, event or node that is decided on.
         decision: None: whether the link is predicted; of a model of labels, whether this is the predicted one.
     """
-    task = label_task(model)
+    task = contract.label_task(model)
     if task is None:
         if isinstance(decision, ByLabel | Labelled):
             raise CallError(
@@ -286,7 +257,7 @@ def subject_of_decision(model: Model, decision: Decision | ByLabel | None) -> st
         model: The model.
         decision: What is decided; None: what the model decides by itself.
     """
-    return "event" if isinstance(decision, Between) else subject_of(model)
+    return "event" if isinstance(decision, Between) else contract.subject_of(model)
 
 
 def name_of_subject(model: Model, graph: TemporalGraph, decision: Decision | ByLabel | None) -> str:
@@ -311,7 +282,7 @@ def _checked(decision: Decision) -> Decision:
 
 def _predicted(model: Model, query: Query, classes: Sequence[str]) -> str:
     """The class with the highest score, with nothing changed."""
-    scores = as_scores(query, [NOTHING], model.logits(query, [NOTHING]))[0]
+    scores = contract.as_scores(query, [NOTHING], model.logits(query, [NOTHING]))[0]
     if len(scores) != len(classes):
         raise ModelError(f"the model has {len(classes)} classes, but returns {len(scores)} class scores")
     return classes[int(scores.argmax())]
@@ -333,7 +304,7 @@ def decide(model: Model, graph: TemporalGraph, query: Query, decision: Decision)
     if not isinstance(decision, InTop):
         return DecidedModel(model, graph, decision, rivals, np.arange(len(rivals)), tuple(rivals.tolist()))
     decision = replace(decision, of=1 + len(rivals))
-    scores = np.array(logits_of_links(model, [query._replace(dst=rival) for rival in rivals.tolist()]))
+    scores = np.array(contract.logits_of_links(model, [query._replace(dst=rival) for rival in rivals.tolist()]))
     best = np.argsort(-scores, kind="stable")
     overtaking = [place for place, rival in enumerate(rivals.tolist()) if graph.name(rival) in decision.overtaking]
     contenders = sorted_unique(np.concatenate([best[: decision.contenders], np.array(overtaking, dtype=np.int64)]))
@@ -361,7 +332,8 @@ def states_of(model: Model, query: Query, changes: Sequence[Change]) -> list[Sta
     """
     if isinstance(model, DecidedModel):
         return model.states(query, changes)
-    return [State(margin) for margin in checked_logits(query, changes, open_session(model, query).logits(changes))]
+    margins = contract.open_session(model, query).logits(changes)
+    return [State(margin) for margin in contract.checked_logits(query, changes, margins)]
 
 
 def decision_in(model: Model) -> Decision | None:

@@ -20,7 +20,7 @@ from safetensors.numpy import save_file
 
 from cody._version import __version__
 from cody.errors import HANDFUL, CallError, ModelError, did_you_mean, first_line
-from cody.models.labels import LabelTask
+from cody.models.contract import LabelTask
 from cody.models.sizes import (
     PygSizes,
     SequenceSizes,

@@ -17,15 +17,17 @@ from cody.models.decided import decision_of
 from cody.models.deciding import ByLabel, above
 from cody.models.decision import Above, Decision, InTop
 from cody.models.margins import logit_of, probability
-from cody.models.predict_decisions import DecidedPredictions, predict_decided
-from cody.models.predict_labels import LabelPredictions, predict_labels
 from cody.models.predict_ranks import RankPredictions, predict_ranks
 from cody.models.predictions import (
+    DecidedPredictions,
+    LabelPredictions,
     PredictionCounts,
     PredictionList,
     Watch,
     beginning,
     links_to_score,
+    predict_decided,
+    predict_labels,
     rows_and_queries,
     score_in_parts,
 )

@@ -1,21 +1,29 @@
-"""What predictions of links, labels and ranks have in common: a list of scored links with a summary in words."""
+"""Predictions for many links: a list of them with a summary in words; of labels, and of any other decision."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
 from cody.errors import CallError
-from cody.graph import IntArray, Query, TemporalGraph, check_query
+from cody.graph import FloatArray, IntArray, Query, TemporalGraph, check_query
+from cody.models.contract import LabelTask, Model, about_node, check_is_model, label_task, scores_of_links
+from cody.models.decided import decision_of, named_decision, subject_of_decision
+from cody.models.deciding import ByLabel
+from cody.models.decision import Decision, Labelled, RatherThan, State
+from cody.models.margins import probability
 from cody.utils.frames import frame_of_kind
+from cody.utils.signatures import readable_help
 from cody.utils.words import count, from_to, is_date
 
 PERIOD = (0.85, 1.0)  # default period of scored links, as shares of all events: no model was fit to it
 LINKS_AT_ONCE = 1024  # between two reports of progress
+DEFAULT_THRESHOLD = 0.5  # of models that propose none
 
 Watch = Callable[[int, int], None]  # how many links are scored, of how many
 
@@ -228,3 +236,277 @@ def of_node(graph: TemporalGraph, rows: IntArray, node: Any) -> IntArray:
     """
     one = graph.node(node)
     return rows[(graph.src[rows] == one) | (graph.dst[rows] == one)]
+
+
+# Labels of events and nodes
+
+
+class LabelPrediction(NamedTuple):
+    """One labelled event, with the names of its nodes."""
+
+    event: int | None  # the row of the event; it is scored as of just before
+    src: str
+    dst: str
+    time: float
+    score: float  # probability of the second of two classes; of more classes, that of the predicted one
+    predicted: str  # class
+    label: str | None  # as the log has it; None: unknown
+    right: bool | None  # whether the prediction is right; None: unknown
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class LabelPredictions(PredictionList[LabelPrediction]):
+    """Labelled events, each a `LabelPrediction`. `wrong` has those whose predicted class is not that of the log."""
+
+    columns = LabelPrediction._fields
+
+    task: LabelTask
+    threshold: float  # probability above which the second of two classes is predicted
+
+    @property
+    def counts(self) -> PredictionCounts:
+        """Hits, misses, false alarms and right rejections of the last class, among known labels."""
+        return self.counts_of(self.task.classes[-1])
+
+    def counts_of(self, name: str) -> PredictionCounts:
+        """Hits, misses, false alarms and right rejections of a class, among known labels."""
+        known = (each for each in self if each.label is not None)
+        return PredictionCounts.of((each.label == name, each.predicted == name) for each in known)
+
+    def _outcomes(self) -> Iterator[str]:
+        """Precision and recall where the labels are known."""
+        known = sum(each.label is not None for each in self)
+        for name in self.task.classes[1:] if len(self.task.classes) == 2 else self.task.classes:
+            counts = self.counts_of(name)
+            if counts.happened:
+                yield f"of {counts.happened:,} with the label {name}, {counts.found}"
+            if known and (counts.false_alarms or counts.happened):
+                yield counts.alarms
+        if known < len(self):
+            kinds = Counter(each.predicted for each in self if each.label is None)
+            predicted = ", ".join(f"{kinds[name]:,} {name}" for name in self.task.classes if kinds[name])
+            which = "" if not known else f"of {len(self) - known:,} without a known label, "
+            yield f"{which}predicted are {predicted}"
+
+    @property
+    def rule(self) -> str:
+        """When a class is predicted."""
+        if len(self.task.classes) > 2:
+            return "The class with the highest score is predicted."
+        name, proposed = self.task.classes[1], self.threshold == self.task.threshold
+        why = "; the model proposes this threshold, the best F1 of its validation period" if proposed else ""
+        return f"Predicted is {name} where its score is above {self.threshold:.3g}{why}."
+
+
+@readable_help
+def predict_labels(
+    model: Model,
+    graph: TemporalGraph,
+    events: Iterable[int | Query] | None = None,
+    *,
+    node: Any = None,
+    threshold: float | None = None,
+    watch: Watch | None = None,
+) -> LabelPredictions:
+    """The labels that a model expects of events, each scored as of just before it happened.
+
+    Args:
+        model: A model with `classes`.
+        graph: The log of events.
+        events: Rows of events, and queries (`graph.link`). By default, the events of the last 15 % of the log.
+        node: Only the events of this node.
+        threshold: Probability above which the second of two classes is predicted. Default: as the model proposes,
+            else 0.5.
+        watch: Called with the number of scored events so far and in total.
+    """
+    check_is_model(model)
+    task = label_task(model)
+    if task is None:
+        raise CallError("the model has no classes: it scores links; cody.predict does both")
+    line = check_threshold(task, threshold)
+    places, links = rows_and_queries(graph, links_to_score(graph, events, node, "events"))
+    queries = tuple(label_query(graph, task, link) for link in links)
+    scores = score_in_parts(queries, lambda some: _class_scores(model, some, task.outputs), watch)
+    rows = []
+    for event, query, score in zip(places, queries, scores, strict=True):
+        predicted, share = _decided(task, score, line)
+        label = None if event is None else graph.label_of(event)
+        right = None if label is None else predicted == label
+        rows.append(LabelPrediction(*beginning(graph, event, query), share, predicted, label, right))
+    return LabelPredictions(graph, queries, tuple(rows), task, line)
+
+
+def label_query(graph: TemporalGraph, task: LabelTask, event: int | Query) -> Query:
+    """The query about the label of an event; about a node, it has the source at both ends."""
+    query = event if isinstance(event, Query) else graph.query(event)
+    return about_node(query) if task.about == "node" else query
+
+
+def check_threshold(task: LabelTask, given: float | None) -> float:
+    """The threshold that counts: the given one, else the model's, else 0.5."""
+    if given is None:
+        return DEFAULT_THRESHOLD if task.threshold is None else task.threshold
+    if len(task.classes) > 2:
+        raise CallError("a threshold is for two classes; of several, the one with the highest score is predicted")
+    if isinstance(given, bool) or not 0 < given < 1:
+        raise CallError(f"threshold must be a probability between 0 and 1, not {given}")
+    return float(given)
+
+
+def _decided(task: LabelTask, score: Any, threshold: float) -> tuple[str, float]:
+    """The predicted class, and the probability that is shown: of the second of two classes, else of the predicted."""
+    if len(task.classes) == 2:
+        share = probability(float(score))
+        return task.classes[int(share > threshold)], share
+    best = int(np.argmax(score))
+    return task.classes[best], float(1 / np.exp(score - score[best]).sum())
+
+
+def _class_scores(model: Model, queries: Sequence[Query], outputs: int) -> FloatArray:
+    """[n], or [n, C] for more than two classes"""
+    scores = scores_of_links(model, queries)
+    if scores.shape[1] != outputs:
+        raise CallError(f"the model must answer {outputs} finite scores, one for each class, not shape {scores.shape}")
+    return scores[:, 0] if outputs == 1 else scores
+
+
+# Any decision: ranked above another node, within a range, one of several labels
+
+
+class Compared(NamedTuple):
+    """A decision about a link, and the links whose scores it reads."""
+
+    decision: Decision
+    links: list[Query]  # the link itself, then those with its rivals
+
+    @classmethod
+    def of(cls, model: Model, graph: TemporalGraph, query: Query, decision: Decision | ByLabel | None) -> Compared:
+        general = decision_of(model, query, decision)
+        chosen = named_decision(general.about(graph, query) or general, graph, query)
+        rivals = chosen.rivals(graph, query).tolist()
+        return cls(chosen, [query, *(query._replace(dst=rival) for rival in rivals)])
+
+
+def scores_compared(score: Callable[[Sequence[Query]], FloatArray], compared: Sequence[Compared]) -> list[FloatArray]:
+    """The scores that each decision reads, all computed together. [1, m] each
+
+    Args:
+        score: Links → the scores of each. [n, m]
+        compared: The decisions, with their links.
+    """
+    scores = score([link for each in compared for link in each.links])
+    stops = np.cumsum([len(each.links) for each in compared])
+    return [part.reshape(1, -1) for part in np.split(scores, stops[:-1])]
+
+
+class DecidedPrediction(NamedTuple):
+    """One decision about a link or an event, with the names of its nodes."""
+
+    event: int | None  # the row of the event, if it happened; it is decided as of just before
+    src: str
+    dst: str
+    time: float
+    margin: float  # above 0: the decision is positive
+    figure: str  # what lies behind it, in words: the scores of both nodes, the value, the best class
+    predicted: str  # what is decided
+    positive: bool
+    label: str | None  # as the log has it; None: unknown, or no labels are predicted
+    right: bool | None  # a label as in the log; a destination that was chosen and is ranked above; None: unknown
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DecidedPredictions(PredictionList[DecidedPrediction]):
+    """Decisions about links or events, each a `DecidedPrediction`. `wrong` has those that are known to be wrong."""
+
+    columns = DecidedPrediction._fields
+
+    decision: Decision  # without what depends on the link
+    subject: str  # what is decided on: a link, or an event or node that is labelled
+    left_out: int = 0  # links that would be compared with themselves
+
+    @property
+    def counts(self) -> PredictionCounts:
+        """Of a label: hits, misses, false alarms and right rejections, among known labels."""
+        assert isinstance(self.decision, Labelled)
+        label = self.decision.label
+        return PredictionCounts.of((each.label == label, each.positive) for each in self if each.label is not None)
+
+    def _outcomes(self) -> Iterator[str]:
+        positive = sum(each.positive for each in self)
+        yield f"{positive:,} {self.decision.claim()} ({100 * positive / len(self):.1f} %)"
+        if isinstance(self.decision, Labelled) and (counts := self.counts).happened:
+            yield f"of {counts.happened:,} with the label {self.decision.label}, {counts.found}"
+            yield counts.alarms
+        if self.left_out:
+            yield f"left out: {self.left_out:,} from or to that node"
+
+
+def predict_decided(
+    model: Model,
+    graph: TemporalGraph,
+    links: Iterable[int | Query],
+    decision: Decision | ByLabel,
+    watch: Watch | None = None,
+) -> DecidedPredictions:
+    """What a model decides about links or events, each as of just before it happened.
+
+    Args:
+        model: The model.
+        graph: The log of events.
+        links: Rows of events, and queries (`graph.link`).
+        decision: What is decided.
+        watch: Called with the number of decided links so far and in total.
+    """
+    task = label_task(model)
+    events, queries = rows_and_queries(graph, links)
+    if task is not None:
+        queries = tuple(label_query(graph, task, query) for query in queries)
+    kept = [
+        place
+        for place, query in enumerate(queries)
+        if decision_of(model, query, decision).about(graph, query) is not None
+    ]
+    if not kept:
+        raise CallError("every link has the node that it would be compared with at an end: name another one")
+    rows = []
+    compared = [queries[place] for place in kept]
+    decide = partial(_decide, model, graph, decision)
+    for place, (known, state) in zip(kept, score_in_parts(compared, decide, watch), strict=True):
+        event = events[place]
+        assert state.margin is not None
+        margin, positive = state.margin, state.margin > 0
+        label = None if task is None or event is None else graph.label_of(event)
+        right = _is_right(known, event, positive, label)
+        start = beginning(graph, event, queries[place])
+        rows.append(DecidedPrediction(*start, margin, known.figure(state), known.cell(margin), positive, label, right))
+    general = decision_of(model, compared[0], decision)
+    return DecidedPredictions(
+        graph, tuple(compared), tuple(rows), general, subject_of_decision(model, general), len(queries) - len(kept)
+    )
+
+
+def _is_right(decision: Decision, event: int | None, positive: bool, label: str | None) -> bool | None:
+    """Whether what is decided is what the log says; None where it does not say it.
+
+    Args:
+        decision: What is decided.
+        event: The row of the event, if it happened.
+        positive: Whether the margin is above 0.
+        label: That of the event, if it is known.
+    """
+    if isinstance(decision, Labelled):
+        return None if label is None else positive == (label == decision.label)
+    return positive if isinstance(decision, RatherThan) and event is not None else None
+
+
+def _decide(
+    model: Model, graph: TemporalGraph, decision: Decision | ByLabel, queries: Sequence[Query]
+) -> list[tuple[Decision, State]]:
+    """The decision about each query, and how it stands."""
+    compared = [Compared.of(model, graph, query, decision) for query in queries]
+    found = []
+    for each, scores in zip(compared, scores_compared(partial(scores_of_links, model), compared), strict=True):
+        names = [graph.name(link.dst) for link in each.links]
+        state = State(float(each.decision.margin(scores)[0]), each.decision.standing(scores[0], names))
+        found.append((each.decision, state))
+    return found

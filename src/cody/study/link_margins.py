@@ -12,7 +12,7 @@ from cody.graph import BoolArray, FloatArray, Query, TemporalGraph
 from cody.models.contract import Change, LinksUnderRemoval, Model, links_without, scores_of_links
 from cody.models.deciding import ByLabel
 from cody.models.decision import Decision
-from cody.models.predict_decisions import Compared, scores_compared
+from cody.models.predictions import Compared, scores_compared
 
 AT_ONCE = 1024  # links that are scored between two reports of progress
 MOST_SCORES = 5_000_000  # of links and rivals together

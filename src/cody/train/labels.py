@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from cody.engine.weights import Weights
 from cody.errors import CallError, DataError
 from cody.graph import BoolArray, FloatArray, IntArray, TemporalGraph
-from cody.models.labels import LabelTask
+from cody.models.contract import LabelTask
 from cody.models.margins import probability
 from cody.models.separation import Quality, best_f1, separation_of_classes
 from cody.models.sizes import edge_width

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from cody.graph import FloatArray, IntArray, TemporalGraph
-from cody.models.labels import LabelTask
+from cody.models.contract import LabelTask
 from cody.models.sizes import Sizes
 
 

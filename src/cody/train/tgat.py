@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from cody.graph import IntArray, TemporalGraph
-from cody.models.labels import LabelTask
+from cody.models.contract import LabelTask
 from cody.models.sizes import Sizes, node_inputs
 from cody.train.layers import AttentionStack
 

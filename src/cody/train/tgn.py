@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from cody.engine.versions import ends_of, index_of, latest_event
 from cody.graph import FloatArray, IntArray, TemporalGraph
-from cody.models.labels import LabelTask
+from cody.models.contract import LabelTask
 from cody.models.sizes import Sizes, node_inputs
 from cody.train.layers import AttentionStack
 

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from cody.errors import CallError, DataError, ModelError
 from cody.graph import BoolArray, FloatArray, IntArray, TemporalGraph
+from cody.models.contract import LabelTask
 from cody.models.folder import check_free, make_folder
-from cody.models.labels import LabelTask
 from cody.models.separation import Quality, auc, average_precision
 from cody.models.sizes import Sizes, edge_width
 from cody.train.architectures import Network

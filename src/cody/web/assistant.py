@@ -29,7 +29,7 @@ from cody.explaining.what_if import Scenario, near, without_effect
 from cody.models.deciding import above
 from cody.models.margins import flips
 from cody.models.predict import Prediction, Predictions
-from cody.models.predict_labels import LabelPrediction, LabelPredictions
+from cody.models.predictions import LabelPrediction, LabelPredictions
 from cody.study.audit import audit
 from cody.study.explainers import DEFAULT_SEARCH, explainer
 from cody.study.instances import TEST_PERIOD, rows_of

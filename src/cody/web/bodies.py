@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from cody.models.predict import Prediction
-from cody.models.predict_labels import LabelPrediction
+from cody.models.predictions import LabelPrediction
 from cody.web.gauge import gauge, outcome
 from cody.web.live import Job
 from cody.web.sessions import Answer

@@ -26,11 +26,10 @@ from cody.graph.edits import Add
 from cody.graph.neighbourhood import SIZE, candidates, ends_first
 from cody.graph.protected import Protected
 from cody.graph.units import UnitKind
-from cody.models.contract import Change, Model, as_seen, label_task, model_on, reach
+from cody.models.contract import Change, LabelTask, Model, as_seen, label_task, model_on, reach
 from cody.models.decided import decide
-from cody.models.labels import LabelTask
 from cody.models.predict import Predictions, likely_partners, predict
-from cody.models.predict_labels import LabelPredictions, label_query
+from cody.models.predictions import LabelPredictions, label_query
 from cody.search import SearchResult
 from cody.search.near_units import NearUnits
 from cody.search.oracle import Oracle, counting

@@ -17,7 +17,7 @@ from cody.graph.edits import Add, Edit, Move
 from cody.models.decided import LINK_PREDICTED
 from cody.models.deciding import entered
 from cody.models.predict import Prediction
-from cody.models.predict_labels import LabelPrediction
+from cody.models.predictions import LabelPrediction
 from cody.study.explainers import DEFAULT_SEARCH, FACTUAL, SEARCHES, find
 from cody.utils.words import count, earlier, heading_of_times, moment, moment_and_zone, sanitize, zone_name
 from cody.web.facts import Facts

@@ -10,7 +10,7 @@ import numpy as np
 from cody.errors import BudgetError
 from cody.graph import Query
 from cody.models.predict import Prediction, Predictions
-from cody.models.predict_labels import LabelPrediction
+from cody.models.predictions import LabelPrediction
 from cody.utils.words import count
 from cody.web.live import Live
 from cody.web.markup import Markup, element, percent

@@ -14,6 +14,7 @@ from cody.errors import first_line
 from cody.graph import Query
 from cody.graph.edits import Add, Alter, Edit, Move
 from cody.graph.neighbourhood import candidates
+from cody.models import contract
 from cody.models.checks.check import Check, add_to
 from cody.models.checks.trial import (
     LARGE,
@@ -27,30 +28,13 @@ from cody.models.checks.trial import (
     interrupt,
     listed,
 )
-from cody.models.contract import (
-    Change,
-    Model,
-    OffersLinks,
-    OffersOnly,
-    OffersOther,
-    OffersReference,
-    OffersReferenceOfLinks,
-    OffersSessions,
-    Reference,
-    ReferenceOfLinks,
-    ScoreSession,
-    ScoresLinks,
-    Session,
-    as_seen,
-    first_score,
-    label_task,
-)
+from cody.models.contract import Change, Model
 
 CHECKS: list[Check] = []
 _offer = add_to(CHECKS)
-_session_rule = partial(_offer, needs=OffersSessions, skipped="the model offers no session(query)")
+_session_rule = partial(_offer, needs=contract.OffersSessions, skipped="the model offers no session(query)")
 NO_OTHER = "the model offers no on(graph)"
-_imagined_rule = partial(_offer, needs=OffersOther, skipped=NO_OTHER)
+_imagined_rule = partial(_offer, needs=contract.OffersOther, skipped=NO_OTHER)
 
 T = TypeVar("T")
 
@@ -103,7 +87,7 @@ def _two_sessions(trial: Trial, query: Query, changes: list[Change]) -> Iterable
         yield TwoAnswers(*question, one, answer, "by the model", "by a session while another one ran in a thread")
 
 
-def _open(trial: Trial, query: Query, *, rows: bool = False) -> Session:
+def _open(trial: Trial, query: Query, *, rows: bool = False) -> contract.Session:
     near = candidates(trial.graph, query)[::2].tolist() if rows else []  # others will be evaluated too
     return _offered(trial, f"session({query}, {len(near)} rows)", lambda model: model.session(query, near))
 
@@ -113,7 +97,7 @@ def _open(trial: Trial, query: Query, *, rows: bool = False) -> Session:
     "the implementation that verifies answers must agree with them",
     cause="the model and its reference differ, or reference(query, change) starts from a state that the change "
     "already affects: start before the first changed row",
-    needs=OffersReference,
+    needs=contract.OffersReference,
     skipped="the model offers no reference(query, change)",
 )
 def _plain(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
@@ -123,7 +107,7 @@ def _plain(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAns
         answers = []
         for change in few:
             call = f"reference({query}, …, full={full})"
-            judge: Reference = _offered(trial, call, lambda model: model.reference(query, change, full=full))  # noqa: B023
+            judge: contract.Reference = _offered(trial, call, lambda model: model.reference(query, change, full=full))  # noqa: B023
             answers.append(trial.ask(query, [change], partial(judge.logits, query))[0])
         yield TwoAnswers(query, few, expected, np.array(answers), "by the model", f"by its reference with full={full}")
 
@@ -133,7 +117,7 @@ def _plain(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAns
     "only(query, kept) must mean that all other visible rows are removed",
     cause="only() lets something remain of the events that are not kept, or loses the batch, the order or the features "
     "of those that are",
-    needs=OffersOnly,
+    needs=contract.OffersOnly,
     skipped="the model offers no only(query, kept)",
 )
 def _only(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
@@ -151,7 +135,7 @@ def _only(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnsw
     "many links at once get the answers that each gets alone",
     "logits_of_links(queries) must mean that nothing is changed",
     cause="logits_of_links() mixes up the order of the links, or lets a link see events of another one's past",
-    needs=OffersLinks,
+    needs=contract.OffersLinks,
     skipped="the model offers no logits_of_links(queries)",
 )
 def _links(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
@@ -164,17 +148,18 @@ def _links(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAns
     "one session about many links answers as for each",
     "a session about many links must give the answers of the model for each of them",
     cause="session_of_links() mixes up the order of links or changes, or lets a link see what another one reads",
-    needs=ScoresLinks,
+    needs=contract.ScoresLinks,
     skipped="the model offers no session_of_links(links, margin)",
 )
 def _many_links(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoAnswers]:
     links = _of_one_moment(trial, query)
     call = f"session_of_links({len(links)} links)"
-    session: ScoreSession = _offered(trial, call, lambda model: model.session_of_links(links, first_score))
+    margin = contract.first_score
+    session: contract.ScoreSession = _offered(trial, call, lambda model: model.session_of_links(links, margin))
     yield from _each_link(trial, links, changes, session.scores, "among other links")
-    if isinstance(trial.model, OffersReferenceOfLinks):
+    if isinstance(trial.model, contract.OffersReferenceOfLinks):
         last = changes[-1:]
-        reference: ReferenceOfLinks = _offered(
+        reference: contract.ReferenceOfLinks = _offered(
             trial, "reference_of_links(…)", lambda model: model.reference_of_links(links, last[0])
         )
         yield from _each_link(trial, links, last, partial(reference.scores, links), "by the reference of all links")
@@ -182,7 +167,7 @@ def _many_links(trial: Trial, query: Query, changes: list[Change]) -> Iterable[T
 
 def _of_one_moment(trial: Trial, query: Query) -> list[Query]:
     """A link, and the same with two other destinations; of labels, the query alone."""
-    if label_task(trial.model) is not None:
+    if contract.label_task(trial.model) is not None:
         return [query]
     others = np.setdiff1d(trial.graph.dst[: trial.graph.num_events], [query.src, query.dst])[:2]
     return [query, *(query._replace(dst=int(node)) for node in others)]
@@ -285,7 +270,7 @@ def _longer(trial: Trial, query: Query) -> list[Longer]:
         return []
     src, dst = graph.name(query.src), graph.name(query.dst)
     last = max(query.time, float(graph.time[-1]))
-    before = as_seen(model, graph, query).before
+    before = contract.as_seen(model, graph, query).before
     first = float(graph.time[before : before + 1].min(initial=query.time))
     step = max(1.0, 1e-9 * abs(last))  # of nanoseconds since 1970, 1 would be rounded away
     after = last + step

@@ -10,7 +10,7 @@ import numpy as np
 
 from cody.errors import CallError
 from cody.graph import Query, TemporalGraph, check_query
-from cody.models.checks import limits, offers, rules
+from cody.models.checks import offers, rules
 from cody.models.checks.check import Check, CheckResult, Report, run
 from cody.models.checks.trial import (
     QUICK_QUERIES,
@@ -24,7 +24,7 @@ from cody.models.checks.trial import (
 from cody.models.contract import Model, graph_of
 from cody.utils.deadline import check_seconds
 
-CHECKS: list[Check] = sorted([*rules.CHECKS, *offers.CHECKS, *limits.CHECKS], key=lambda check: check.at_the_end)
+CHECKS: list[Check] = sorted([*rules.CHECKS, *offers.CHECKS, *rules.LIMITS], key=lambda check: check.at_the_end)
 
 
 def check_model(
