@@ -1,7 +1,7 @@
 """What a set of events nearly is: a conversation, a node, or a day."""
 
 from cody import TemporalGraph
-from cody.search.near_units import nearly_a_unit
+from cody.search.space import nearly_a_unit
 
 
 def test_times_that_grow_into_dates_have_no_days():

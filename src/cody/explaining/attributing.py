@@ -14,17 +14,13 @@ from cody.graph import IntArray, Query, TemporalGraph
 from cody.models.contract import Model
 from cody.models.decided import decide
 from cody.search.attention import attention_rollout
-from cody.search.attributions import attribute, pairs_of
+from cody.search.attributions import attribute, pairs_of, singles
 from cody.search.oracle import Oracle
-from cody.search.policies import latest_first
 
 Groups = Callable[[TemporalGraph, IntArray], list[list[int]]]
 Shares = Literal["shapley", "owen", "attention"]
 ATTENTION: Literal["attention"] = "attention"
-ATTRIBUTED: dict[str, Groups] = {
-    "shapley": lambda graph, rows: [[row] for row in latest_first(graph, rows).tolist()],
-    "owen": pairs_of,
-}
+ATTRIBUTED: dict[str, Groups] = {"shapley": singles, "owen": pairs_of}
 
 
 def with_shares(

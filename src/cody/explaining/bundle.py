@@ -14,7 +14,7 @@ import shutil
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -27,16 +27,7 @@ from cody.data.storage import open_graph, save_graph
 from cody.engine import reference_model
 from cody.engine.saved import load_model
 from cody.errors import CallError, CodyError, DataError
-from cody.explaining.claims import (
-    CONFIRMED,
-    CONTRADICTED,
-    NOT_CHECKED,
-    SETS,
-    Claim,
-    ClaimReport,
-    Watch,
-    verify_explanation,
-)
+from cody.explaining.claims import NOT_CHECKED, SETS, Claim, ClaimReport, Watch, checked, verify_explanation
 from cody.explaining.document import from_text
 from cody.explaining.even_if import SCHEMA as EVEN_IF
 from cody.explaining.even_if import EvenIf
@@ -119,14 +110,18 @@ def write_bundle(
         raise CallError(f"the explanation is about the data {why.data}, and this graph is {graph.identity}")
     past = graph.select(np.arange(events_needed(why, graph)))
     if model is not None:
-        _check_model(model, past, why.model)
+        found = identity_of(load_model(model, past, engine=reference_model, allow_data_mismatch=True))
+        if found != why.model:
+            raise CallError(f"the explanation is about the model {why.model}, and {str(model)!r} is {found}")
     with scratch_folder("cody-bundle-") as folder:
         _fill(folder, why, past, None if model is None else find_model(model), file.name)
         files = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
         sums = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items()}
         contents = BundleContents(__version__, why.data, past.identity, past.num_events, why.model, sums)
         (folder / CONTENTS).write_text(contents.to_json() + "\n", encoding="utf-8")
-        _pack({CONTENTS: folder / CONTENTS, **files}, file)
+        with replacing(file) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, path in {CONTENTS: folder / CONTENTS, **files}.items():
+                archive.writestr(zipfile.ZipInfo(name, MOMENT), path.read_bytes(), zipfile.ZIP_DEFLATED)
     return file
 
 
@@ -161,12 +156,6 @@ def events_needed(why: Explanation | EvenIf, graph: TemporalGraph) -> int:
     return why.query.before if isinstance(why, Explanation) else graph.query_at(why.src, why.dst, why.time).before
 
 
-def _check_model(model: str | Path, past: TemporalGraph, wanted: str) -> None:
-    found = identity_of(load_model(model, past, engine=reference_model, allow_data_mismatch=True))
-    if found != wanted:
-        raise CallError(f"the explanation is about the model {wanted}, and {str(model)!r} is {found}")
-
-
 def _fill(folder: Path, why: Explanation | EvenIf, past: TemporalGraph, model: Path | None, name: str) -> None:
     (folder / DOCUMENT).write_text(json.dumps(why.to_dict()) + "\n", encoding="utf-8")
     (folder / PAGE).write_text(why.to_html(), encoding="utf-8")
@@ -179,12 +168,6 @@ def _fill(folder: Path, why: Explanation | EvenIf, past: TemporalGraph, model: P
     line = "model/     the model\n" if model is not None else f"The model is not here; its identity is {why.model}.\n"
     text = INTRODUCTION.format(model=line, version=__version__, name=name, option=option)
     (folder / README).write_text(text, encoding="utf-8")
-
-
-def _pack(files: Mapping[str, Path], target: Path) -> None:
-    with replacing(target) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, path in files.items():
-            archive.writestr(zipfile.ZipInfo(name, MOMENT), path.read_bytes(), zipfile.ZIP_DEFLATED)
 
 
 @contextmanager
@@ -236,17 +219,14 @@ def _check_sizes(entries: Sequence[zipfile.ZipInfo], folder: Path) -> None:
         if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise DataError(f"{sanitize(entry.filename)} is compressed in a way that cody does not write")
         if entry.file_size > LARGEST.get(entry.filename, MOST):
-            raise DataError(
-                f"{sanitize(entry.filename)} is not what it should be: it unpacks to {entry.file_size:,} bytes"
-            )
+            unpacked = f"it unpacks to {entry.file_size:,} bytes"
+            raise DataError(f"{sanitize(entry.filename)} is not what it should be: {unpacked}")
     size, room = sum(entry.file_size for entry in entries), shutil.disk_usage(folder).free
     if size > MOST:
         raise DataError(f"it unpacks to more than {MOST >> 30} GiB")
     if size > room:
-        raise DataError(
-            f"it unpacks to {size:,} bytes, and {folder.parent} has room for {room:,}: free some, or name another "
-            "folder in the environment variable TMPDIR"
-        )
+        advice = "free some, or name another folder in the environment variable TMPDIR"
+        raise DataError(f"it unpacks to {size:,} bytes, and {folder.parent} has room for {room:,}: {advice}")
 
 
 def _unpack_one(archive: zipfile.ZipFile, name: str, checksum: str, folder: Path) -> None:
@@ -299,7 +279,7 @@ def verify_opened(
         graph: The whole log; None: the events of the bundle are used.
         **options: `sets`, `decision` and `watch` of `cody.verify_explanation`.
     """
-    first = [*_belong_together(bundle), *_beginning(bundle, graph)]
+    first = [_belong_together(bundle), *_beginning(bundle, graph)]
     log = bundle.past if graph is None else graph
     whole = bundle.contents.data if graph is None else None
     report = verify_explanation(bundle.document, model(log), log, beginning_of=whole, **options)
@@ -307,10 +287,11 @@ def verify_opened(
     return ClaimReport((*first, *report.claims, last))
 
 
-def _belong_together(bundle: Bundle) -> Iterator[Claim]:
+def _belong_together(bundle: Bundle) -> Claim:
     """Whether the parts of a bundle are those of one explanation."""
-    contents, past, faults = bundle.contents, bundle.past, []
-    why = _answer(bundle.document)
+    contents, past, faults = bundle.contents, bundle.past, list[str]()
+    plain = parse(bundle.document, "an explanation")
+    why = EvenIf.from_dict(plain) if plain.get("schema") == EVEN_IF else from_text(bundle.document)
     if (why.data, why.model) != (contents.data, contents.model):
         faults.append(f"the explanation is about data {why.data} and model {why.model}")
     if (past.identity, past.num_events) != (contents.past, contents.events):
@@ -320,22 +301,15 @@ def _belong_together(bundle: Bundle) -> Iterator[Claim]:
         faults += [] if needed == contents.events else [f"the explanation is about {count(needed, 'event')}"]
     except CodyError as error:
         faults.append(str(error))
-    about = "files belong together"
-    detail = sanitize(faults[0], 200) if faults else f"{len(contents.files)} files"
-    yield Claim(about, CONTRADICTED if faults else CONFIRMED, detail)
+    return checked("files belong together", faults, f"{len(contents.files)} files")
 
 
-def _answer(document: str) -> Explanation | EvenIf:
-    plain = parse(document, "an explanation")
-    return EvenIf.from_dict(plain) if plain.get("schema") == EVEN_IF else from_text(document)
-
-
-def _beginning(bundle: Bundle, graph: TemporalGraph | None) -> Iterator[Claim]:
+def _beginning(bundle: Bundle, graph: TemporalGraph | None) -> list[Claim]:
     """Whether the events of a bundle are the first ones of the whole log, where that is here."""
     if graph is None:
-        return
-    about, number = "its events are the first of the log", bundle.past.num_events
-    if number <= graph.num_events and graph.select(np.arange(number)).identity == bundle.past.identity:
-        yield Claim(about, CONFIRMED, f"{number:,} of {count(graph.num_events, graph.name_of_event())}")
-    else:
-        yield Claim(about, CONTRADICTED, f"the log does not begin with these {count(number, 'event')}")
+        return []
+    number = bundle.past.num_events
+    same = number <= graph.num_events and graph.select(np.arange(number)).identity == bundle.past.identity
+    faults = [] if same else [f"the log does not begin with these {count(number, 'event')}"]
+    of_all = f"{number:,} of {count(graph.num_events, graph.name_of_event())}"
+    return [checked("its events are the first of the log", faults, of_all)]

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cody.errors import CallError, CodyError
-from cody.explaining.document import DERIVED, ExplanationDocument, document_of, explanation_of, read_document, to_plain
+from cody.explaining.document import DERIVED, ExplanationDocument, document_of, explanation_of, read_document
 from cody.explaining.even_if import SCHEMA as EVEN_IF
 from cody.explaining.even_if import EvenIf
 from cody.explaining.explanation import Event, Explanation, Recourse, Verification
@@ -24,17 +23,17 @@ from cody.explaining.stability import edit_of, edits_of
 from cody.explaining.verification import differ, is_a_verification, reference_logit
 from cody.explaining.wording import subject
 from cody.graph import Query, TemporalGraph, check_query
-from cody.graph.edits import ADDED, REMOVED, Add, Edit, Move
+from cody.graph.edits import ADDED, REMOVED, Add, Move
 from cody.models.contract import NOTHING, Change, Model, event_of_query, identity_of, logit_of_only, model_on
 from cody.models.decided import check_named, decide, standings_of, subject_of_decision
 from cody.models.decision import DecidedBy, Decision, InTop, Standing
 from cody.models.margins import flips
-from cody.search.near_units import NearUnits, written_units
+from cody.search.space import NearUnits, written_units
 from cody.utils.forms import parse
 from cody.utils.signatures import readable_help
 from cody.utils.words import count, from_to, sanitize
 
-CONFIRMED, CONTRADICTED, NOT_CHECKED = "confirmed", "contradicted", "not checked"
+CONFIRMED, CONTRADICTED, NOT_CHECKED = STATUSES = ("confirmed", "contradicted", "not checked")
 SETS = 20  # evaluated sets that are replayed by default
 
 Watch = Callable[[int, int], None]  # how many sets were replayed, of how many
@@ -71,13 +70,9 @@ class ClaimReport:
         return {"confirmed": self.is_confirmed, "claims": [claim._asdict() for claim in self.claims]}
 
     def __str__(self) -> str:
-        lines = (
-            f"{claim.status}: {claim.about}{f' ({claim.detail})' if claim.detail else ''}" for claim in self.claims
-        )
+        details = [f" ({claim.detail})" if claim.detail else "" for claim in self.claims]
+        lines = (f"{claim.status}: {claim.about}{detail}" for claim, detail in zip(self.claims, details, strict=True))
         return "\n".join([*lines, self.sentence])
-
-
-STATUSES = (CONFIRMED, CONTRADICTED, NOT_CHECKED)
 
 
 @readable_help
@@ -117,49 +112,37 @@ def verify_explanation(
     >>> report.is_confirmed
     True
     """
-    plain = _plain(document)
+    plain = parse(document, "an explanation") if isinstance(document, str) else document
+    plain = plain if isinstance(plain, dict) else plain.to_dict()
     if plain.get("schema") == EVEN_IF:
         from cody.explaining.even_if_claims import verify_even_if  # which builds on this module
 
         found = EvenIf.from_dict(plain)
-        data = same_data(found.data, graph, beginning_of)
-        claims = verify_even_if(found, model, graph, data=data, sets=sets, decision=decision, watch=watch)
-        return ClaimReport(tuple(claims))
+        belongs = _belongs(found, model, graph, beginning_of)
+        return ClaimReport(tuple(verify_even_if(found, model, graph, belongs, decision, Replays(sets, watch))))
     form = read_document(plain)
-    why = explanation_of(form)
-    data = same_data(form.data, graph, beginning_of)
-    return ClaimReport(tuple(_claims(form, why, model, graph, data, sets, decision, watch)))
-
-
-def _plain(document: Explanation | EvenIf | dict[str, Any] | str) -> dict[str, Any]:
-    if isinstance(document, Explanation):
-        return to_plain(document)
-    if isinstance(document, EvenIf):
-        return document.to_dict()
-    return parse(document, "an explanation") if isinstance(document, str) else document
+    belongs = _belongs(form, model, graph, beginning_of)
+    return ClaimReport(tuple(_claims(form, model, graph, belongs, decision, Replays(sets, watch))))
 
 
 def _claims(
     form: ExplanationDocument,
-    why: Explanation,
     model: Model,
     graph: TemporalGraph,
-    data: Claim,
-    sets: int | None,
+    belongs: Sequence[Claim],
     decision: Decision | None,
-    watch: Watch | None,
+    replays: Replays,
 ) -> Iterator[Claim]:
+    why = explanation_of(form)
     yield from _derived(form, why)
-    why = why if data.status == CONFIRMED else numbered_after(why, graph.num_events)
-    belongs = [data, same_identity("the model", form.model, identity_of(model))]
+    why = why if belongs[0].status == CONFIRMED else numbered_after(why, graph.num_events)
     yield from belongs
     about_log = [_link(why, graph), _candidates(why, graph), *(_units(why, model, graph) if why.units else ())]
     about_log += [*_impossible_decision(why, model, graph), *_whose(why)]
     yield from about_log
     if any(claim.status == CONTRADICTED for claim in [*belongs, *about_log]):
-        yield Claim(
-            "scores and flips", NOT_CHECKED, f"the document is about other data, another model or another {why.subject}"
-        )
+        other = f"the document is about other data, another model or another {why.subject}"
+        yield Claim("scores and flips", NOT_CHECKED, other)
         return
     try:
         replay = _Checker.of(why, model, graph, decision)
@@ -170,7 +153,7 @@ def _claims(
     if why.recourse is not None:
         yield _now(why, why.recourse, replay)
     yield from _answer(form, why, replay)
-    yield _evaluated(why, replay, sets, watch)
+    yield _evaluated(why, replay, replays)
     yield from _also(why, replay)
 
 
@@ -213,29 +196,42 @@ class _Checker:
         return [] if agree(claimed, found) else [f"{found:.5f}, not {claimed:.5f}"]
 
 
-def same_identity(what: str, claimed: str, found: str) -> Claim:
-    """Whether data or model are those that a document names.
+class Replays(NamedTuple):
+    """How many sets to replay for a claim about many of them (None: all), and what is told how far it is."""
 
-    Args:
-        what: "the data" or "the model".
-        claimed: Their identity in the document.
-        found: Their identity here.
-    """
+    sets: int | None
+    watch: Watch | None
+
+    def claim(self, about: str, chosen: Sequence[Any], of: int, faults_of: Callable[[Any], list[str]]) -> Claim:
+        """A claim about many sets, by those that are chosen of them."""
+        if not chosen:
+            return Claim(about, NOT_CHECKED, f"none of {of:,} sets was replayed")
+        faults: list[str] = []
+        for number, some in enumerate(chosen, start=1):
+            faults += faults_of(some)
+            if self.watch is not None:
+                self.watch(number, len(chosen))
+        return checked(about, faults, f"{len(chosen):,} of {of:,} sets replayed")
+
+
+def _belongs(
+    found: ExplanationDocument | EvenIf, model: Model, graph: TemporalGraph, beginning_of: str | None
+) -> list[Claim]:
+    """Whether data and model are those that a document names; of the beginning of a log, that cannot be known."""
+    data = _same("the data", found.data, graph.identity if beginning_of is None else beginning_of)
+    if beginning_of == found.data:
+        begins = f"the first {count(graph.num_events, graph.name_of_event())} of {found.data}"
+        data = Claim("the data", NOT_CHECKED, f"supposedly {begins}; --data compares them with the log")
+    return [data, _same("the model", found.model, identity_of(model))]
+
+
+def _same(what: str, claimed: str, found: str) -> Claim:
     return Claim(what, *((CONFIRMED, found) if claimed == found else (CONTRADICTED, f"it is {found}, not {claimed}")))
 
 
-def same_data(claimed: str, graph: TemporalGraph, beginning_of: str | None) -> Claim:
-    """Whether the events are those that a document names; of the beginning of a log, that cannot be known.
-
-    Args:
-        claimed: The identity of the data in the document.
-        graph: The events.
-        beginning_of: The identity of the whole log, if they are its beginning.
-    """
-    if beginning_of is None or beginning_of != claimed:
-        return same_identity("the data", claimed, graph.identity if beginning_of is None else beginning_of)
-    begins = f"the first {count(graph.num_events, graph.name_of_event())} of {claimed}"
-    return Claim("the data", NOT_CHECKED, f"supposedly {begins}; --data compares them with the log")
+def unlike(claimed: float, found: float) -> list[str]:
+    """What is wrong with a number of a document; empty if nothing is but rounding."""
+    return [f"{found:.5f}, not {claimed:.5f}"] if differ(claimed, found) else []
 
 
 def checked(about: str, faults: Sequence[str], confirmed: str = "") -> Claim:
@@ -414,8 +410,7 @@ def _impossible_decision(why: Explanation, model: Model, graph: TemporalGraph) -
 def _flip(about: str, change: Change, claimed_flip: Verification, replay: _Checker) -> Claim:
     """Whether a change flips the decision, from one margin to another."""
     before, after = replay.margin(NOTHING), replay.margin(change)
-    pairs = ((claimed_flip.original, before), (claimed_flip.without, after))
-    faults = [f"{found:.5f}, not {claimed:.5f}" for claimed, found in pairs if differ(claimed, found)]
+    faults = unlike(claimed_flip.original, before) + unlike(claimed_flip.without, after)
     faults += [] if flips(before, after) else [f"{before:.5f} and {after:.5f} are the same decision"]
     faults += replay.words(change, claimed_flip.by)
     return checked(about, faults, f"{before:.5f} → {after:.5f}")
@@ -444,8 +439,7 @@ def _answer(form: ExplanationDocument, why: Explanation, replay: _Checker) -> It
         yield checked("score with all candidates changed", faults, f"{why.without_all:.5f}")
     if form.evaluation:
         claimed, found = form.evaluation.only, logit_of_only(replay.model, replay.query, why.change)
-        faults = [f"{found:.5f}, not {claimed:.5f}"] if differ(claimed, found) else []
-        yield checked("score under these events alone", faults, f"{found:.5f}")
+        yield checked("score under these events alone", unlike(claimed, found), f"{found:.5f}")
 
 
 def _steps(why: Explanation, replay: _Checker) -> Claim:
@@ -487,19 +481,17 @@ def _alike(claimed: Standing | None, found: Standing | None) -> bool:
     return claimed.rank == found.rank and names[0] == names[1] and not any(differ(*pair) for pair in numbers)
 
 
-def _evaluated(why: Explanation, replay: _Checker, sets: int | None, watch: Watch | None) -> Claim:
+def _evaluated(why: Explanation, replay: _Checker, replays: Replays) -> Claim:
     """The scores of the sets that were evaluated: the smallest ones first, because proofs rest on them."""
+
+    def faults_of(pair: tuple[tuple[int, ...], float]) -> list[str]:
+        rows, claimed = pair
+        return [f"the set {list(rows)[:8]} scores {fault}" for fault in replay.fault(why.change_of(rows), claimed)]
+
     known = sorted(why.evaluated, key=lambda pair: len(pair[0]))
-    chosen = known if sets is None else _spread(known, sets, why.proven)
-    faults: list[str] = []
-    for number, (rows, claimed) in enumerate(chosen, start=1):
-        faults += [f"the set {list(rows)[:8]} scores {fault}" for fault in replay.fault(why.change_of(rows), claimed)]
-        if watch is not None:
-            watch(number, len(chosen))
+    chosen = known if replays.sets is None else _spread(known, replays.sets, why.proven)
     about = f"sets of fewer than {why.proven}, and others" if why.proven > 1 else "evaluated sets"
-    if not chosen:
-        return Claim(about, NOT_CHECKED, f"none of {len(known):,} sets was replayed")
-    return checked(about, faults, f"{len(chosen):,} of {len(known):,} sets replayed")
+    return replays.claim(about, chosen, len(known), faults_of)
 
 
 def _spread(known: Sequence[Any], sets: int, proven: int) -> list[Any]:
@@ -548,16 +540,15 @@ def _window(why: Explanation, replay: _Checker) -> Claim:
     if len(why.rows) != 1 or replay.graph.imagined is None:
         return Claim(about, CONTRADICTED, "the answer is not one imagined event")
     edit = edit_of(why.candidate(why.rows[0]))
-    original = replay.margin(NOTHING)
-    flips_at = partial(_flips_at, replay, edit, original)
-    faults = [f"at {time} it does not" for time in (window.first, window.last) if not flips_at(time)]
-    faults += [f"at {window.fails} it does, too" for _ in [0] if window.fails is not None and flips_at(window.fails)]
-    return checked(about, faults, "the ends were replayed")
-
-
-def _flips_at(replay: _Checker, edit: Edit, original: float, time: float) -> bool:
     assert isinstance(edit, Add | Move)
-    longer = replay.base.imagine([edit._replace(time=time)], query=replay.query)
-    model = model_on(replay.model, longer)
-    row = longer.num_events
-    return flips(original, reference_logit(model, replay.query, frozenset({row}), full=True)[0])
+
+    def flips_at(time: float) -> bool:
+        longer = replay.base.imagine([edit._replace(time=time)], query=replay.query)
+        change = frozenset({longer.num_events})
+        margin = reference_logit(model_on(replay.model, longer), replay.query, change, full=True)[0]
+        return flips(replay.margin(NOTHING), margin)
+
+    faults = [f"at {time} it does not" for time in (window.first, window.last) if not flips_at(time)]
+    if window.fails is not None and flips_at(window.fails):
+        faults.append(f"at {window.fails} it does, too")
+    return checked(about, faults, "the ends were replayed")

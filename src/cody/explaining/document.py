@@ -19,7 +19,7 @@ from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import astuple
 
 from cody.errors import CallError
-from cody.explaining import upgrade
+from cody.explaining import packing, upgrade
 from cody.explaining.explanation import (
     ADDED,
     ALTERED,
@@ -34,17 +34,6 @@ from cody.explaining.explanation import (
     Surroundings,
     Verification,
     WholeUnit,
-)
-from cody.explaining.packing import (
-    PACKED_FEATURES,
-    PACKED_ROWS,
-    PACKED_SETS,
-    pack_features,
-    pack_rows,
-    pack_sets,
-    unpack_features,
-    unpack_rows,
-    unpack_sets,
 )
 from cody.graph import Query
 from cody.models.decided import LINK_PREDICTED
@@ -83,7 +72,7 @@ class EventTable(Form, frozen=True, omit_defaults=True):
     replaces: Annotated[tuple[Count | None, ...], Meta(description="the row of an event that is moved or altered")] = ()
     was: Annotated[tuple[float | None, ...], Meta(description="when that event happened")] = ()
     carries: Annotated[tuple[str, ...], Meta(description="its features in words")] = ()
-    features: Annotated[str, Meta(description=PACKED_FEATURES)] = ""
+    features: Annotated[str, Meta(description=packing.PACKED_FEATURES)] = ""
 
 
 NO_EVENTS = EventTable((), (), (), ())
@@ -106,7 +95,7 @@ class SurroundingsPart(Form, frozen=True):
 class EvaluatedPart(Form, frozen=True):
     """Every set of candidates that the model scored, in that order."""
 
-    sets: Annotated[str | Sets, Meta(description=PACKED_SETS)]
+    sets: Annotated[str | Sets, Meta(description=packing.PACKED_SETS)]
     logits: tuple[float, ...]
 
 
@@ -184,7 +173,7 @@ class UnitsPart(Form, frozen=True, omit_defaults=True):
     name: Annotated[str, Meta(description="what one unit is; empty: an event with those that depend on it")]
     row: Annotated[tuple[Count, ...], Meta(description="of the candidate")]
     names: tuple[str, ...]
-    rows: Annotated[str | Sets, Meta(description=f"the events of each unit before the link: {PACKED_ROWS}")]
+    rows: Annotated[str | Sets, Meta(description=f"the events of each unit before the link: {packing.PACKED_ROWS}")]
     first: Annotated[tuple[float, ...], Meta(description="when its first event happened")]
     last: tuple[float, ...]
     dependants: Annotated[str | Sets, Meta(description="what goes along with each by a rule, as rows")] = ()
@@ -369,35 +358,24 @@ def from_plain(document: Any) -> Explanation:
 
 def document_of(why: Explanation, evaluation: EvaluationPart | UnsetType = UNSET) -> ExplanationDocument:
     """The document of an explanation."""
-    around = why.surroundings
     return ExplanationDocument(
         remarks=tuple(remark for remark in (why.simultaneity,) if remark),
         query=QueryPart(*why.query),
         **{name: getattr(why, name) for name in (*DERIVED, *SAME)},
         candidates=_columns(why.candidates),
         verification=None if why.verification is None else VerificationPart(*why.verification),
-        evaluated=EvaluatedPart(
-            pack_sets([change for change, _ in why.evaluated], [event.row for event in why.candidates]),
-            tuple(logit for _, logit in why.evaluated),
-        ),
+        evaluated=_evaluated_part(why),
         alternatives=tuple(
-            AlternativePart(
-                rows, VerificationPart(*verification), UNSET if standing is None else _standing_part(standing)
-            )
+            AlternativePart(rows, VerificationPart(*verification), _standing_part(standing) or UNSET)
             for rows, verification, standing in why.alternatives
         ),
         decision=UNSET if why.decision == LINK_PREDICTED else decision_part(why.decision),
-        standings=tuple(None if each is None else _standing_part(each) for each in why.standings) or UNSET,
+        standings=tuple(map(_standing_part, why.standings)) or UNSET,
         subject=UNSET if why.subject == "link" else why.subject,
         event_name=UNSET if why.event_name == "event" else why.event_name,
         label=UNSET if why.label is None else why.label,
         window=None if why.window is None else WindowPart(*why.window),
-        surroundings=None
-        if around is None
-        else SurroundingsPart(
-            NodeTable(tuple(node.name for node in around.nodes), tuple(node.hops for node in around.nodes)),
-            _columns(around.events),
-        ),
+        surroundings=None if why.surroundings is None else _surroundings_part(why.surroundings),
         wider=None if why.wider is None else WiderPart(*why.wider),
         units=_units_part(why) if why.units or why.unit_name else UNSET,
         whole=UNSET if why.whole is None else WholePart(*why.whole),
@@ -408,14 +386,24 @@ def document_of(why: Explanation, evaluation: EvaluationPart | UnsetType = UNSET
     )
 
 
+def _evaluated_part(why: Explanation) -> EvaluatedPart:
+    sets, logits = [change for change, _ in why.evaluated], tuple(logit for _, logit in why.evaluated)
+    return EvaluatedPart(packing.pack_sets(sets, [event.row for event in why.candidates]), logits)
+
+
+def _surroundings_part(around: Surroundings) -> SurroundingsPart:
+    nodes = NodeTable(tuple(node.name for node in around.nodes), tuple(node.hops for node in around.nodes))
+    return SurroundingsPart(nodes, _columns(around.events))
+
+
 def _units_part(why: Explanation) -> UnitsPart:
     columns = {name: tuple(getattr(unit, name) for unit in why.units) for name in ("row", "first", "last")}
     dependants = [unit.dependants for unit in why.units]
     return UnitsPart(
         name=why.unit_name,
         names=tuple(unit.name for unit in why.units),
-        rows=pack_rows([unit.rows for unit in why.units]),
-        dependants=pack_rows(dependants) if any(dependants) else (),
+        rows=packing.pack_rows([unit.rows for unit in why.units]),
+        dependants=packing.pack_rows(dependants) if any(dependants) else (),
         events=_columns(why.unit_events),
         literal=why.literal,
         **columns,
@@ -439,7 +427,6 @@ def read_document(document: Any) -> ExplanationDocument:
 
 def explanation_of(form: ExplanationDocument) -> Explanation:
     """What a document says."""
-    around = form.surroundings
     try:
         return Explanation(
             **{name: getattr(form, name) for name in SAME},
@@ -449,19 +436,17 @@ def explanation_of(form: ExplanationDocument) -> Explanation:
             evaluated=_evaluated(form.evaluated, form.candidates.row),
             alternatives=tuple(
                 Counterfactual(
-                    other.rows,
-                    Verification(*astuple(other.verification)),
-                    None if other.standing is UNSET else _standing(other.standing),
+                    other.rows, Verification(*astuple(other.verification)), _standing(other.standing or None)
                 )
                 for other in form.alternatives
             ),
             decision=LINK_PREDICTED if form.decision is UNSET else decision_in_part(form.decision, form.dst),
-            standings=tuple(None if each is None else _standing(each) for each in (form.standings or ())),
+            standings=tuple(map(_standing, form.standings or ())),
             subject="link" if form.subject is UNSET else form.subject,
             event_name="event" if form.event_name is UNSET else form.event_name,
             label=None if form.label is UNSET else form.label,
             window=None if form.window is None else Window(*astuple(form.window)),
-            surroundings=None if around is None else Surroundings(_nodes(around.nodes), events_of(around.events)),
+            surroundings=None if form.surroundings is None else _surroundings(form.surroundings),
             wider=None if form.wider is None else Wider(*astuple(form.wider)),
             whole=None if form.whole is UNSET else WholeUnit(*astuple(form.whole)),
             elsewhere=tuple(_elsewhere(each, 1 + len(form.alternatives)) for each in (form.elsewhere or ())),
@@ -486,7 +471,7 @@ def _elsewhere(part: ElsewherePart, counterfactuals: int) -> Elsewhere:
 
 
 def _lists(rows: str | Sets) -> Sequence[tuple[int, ...]]:
-    return unpack_rows(rows) if isinstance(rows, str) else rows
+    return packing.unpack_rows(rows) if isinstance(rows, str) else rows
 
 
 def _units_of(part: UnitsPart) -> dict[str, Any]:
@@ -501,22 +486,19 @@ def _units_of(part: UnitsPart) -> dict[str, Any]:
     return {"unit_name": part.name, "units": units, "unit_events": events, "literal": part.literal}
 
 
-DECISIONS: dict[str, type[Decision]] = {
-    each.kind: each for each in (Above, Between, DecidedBy, InTop, RatherThan, Labelled)
-}
+KINDS: tuple[type[Decision], ...] = (Above, Between, DecidedBy, InTop, RatherThan, Labelled)
+DECISIONS = {each.kind: each for each in KINDS}
 
 
 def decision_part(decision: Decision) -> DecisionPart:
     """A decision as a part of a document; a function of the user's is left out."""
-    names = (field.name for field in fields(decision) if field.name in DecisionPart.__struct_fields__)  # type: ignore[arg-type]
-    return DecisionPart(decision.kind, **{name: getattr(decision, name) for name in names})  # type: ignore[arg-type]
+    return DecisionPart(decision.kind, **{name: getattr(decision, name) for name in _documented(decision)})  # type: ignore[arg-type]
 
 
 def decision_in_part(part: DecisionPart, dst: str) -> Decision:
     """The decision that a document speaks of, about a destination."""
     kind = DECISIONS[part.kind]
-    names = (field.name for field in fields(kind) if field.name in DecisionPart.__struct_fields__)  # type: ignore[arg-type]
-    decision = kind(**{name: getattr(part, name) for name in names})
+    decision = kind(**{name: getattr(part, name) for name in _documented(kind)})
     if isinstance(decision, InTop | RatherThan):
         return replace(decision, name=dst)
     if isinstance(decision, Labelled) and decision.label not in decision.classes:
@@ -524,19 +506,25 @@ def decision_in_part(part: DecisionPart, dst: str) -> Decision:
     return decision
 
 
-def _standing_part(standing: Standing) -> StandingPart:
-    return StandingPart(standing.value, standing.rank, tuple(LeaderPart(*leader) for leader in standing.leaders))
+def _documented(decision: Decision | type[Decision]) -> list[str]:
+    return [field.name for field in fields(decision) if field.name in DecisionPart.__struct_fields__]  # type: ignore[arg-type]
 
 
-def _standing(part: StandingPart) -> Standing:
-    return Standing(part.value, part.rank, tuple(Leader(leader.name, leader.score) for leader in part.leaders))
+def _standing_part(standing: Standing | None) -> StandingPart | None:
+    leaders = () if standing is None else tuple(LeaderPart(*leader) for leader in standing.leaders)
+    return None if standing is None else StandingPart(standing.value, standing.rank, leaders)
+
+
+def _standing(part: StandingPart | None) -> Standing | None:
+    leaders = () if part is None else tuple(Leader(leader.name, leader.score) for leader in part.leaders)
+    return None if part is None else Standing(part.value, part.rank, leaders)
 
 
 def _columns(events: Sequence[Event]) -> EventTable:
     """Events as columns; those that have nothing but defaults are left out."""
     usual = Event._field_defaults
     columns = {name: tuple(getattr(event, name) for event in events) for name in Event._fields}
-    features = pack_features([values for values in columns.pop("features") if values is not None])
+    features = packing.pack_features([values for values in columns.pop("features") if values is not None])
     unusual = {name: column for name, column in columns.items() if name not in usual or {*column} - {usual[name]}}
     return EventTable(**unusual, features=features)
 
@@ -555,16 +543,17 @@ def _with_features(events: tuple[Event, ...], packed: str) -> tuple[Event, ...]:
     if not packed:
         return events
     new = [place for place, event in enumerate(events) if event.edit in (ADDED, ALTERED)]
-    features = dict(zip(new, unpack_features(packed, len(new)), strict=True))
+    features = dict(zip(new, packing.unpack_features(packed, len(new)), strict=True))
     return tuple(event._replace(features=features.get(place)) for place, event in enumerate(events))
 
 
-def _nodes(columns: NodeTable) -> tuple[Neighbour, ...]:
-    return tuple(Neighbour(name, hops) for name, hops in zip(columns.name, columns.hops, strict=True))
+def _surroundings(part: SurroundingsPart) -> Surroundings:
+    nodes = zip(part.nodes.name, part.nodes.hops, strict=True)
+    return Surroundings(tuple(Neighbour(name, hops) for name, hops in nodes), events_of(part.events))
 
 
 def _evaluated(part: EvaluatedPart, rows: Sequence[int]) -> tuple[tuple[tuple[int, ...], float], ...]:
-    sets = unpack_sets(part.sets, len(part.logits), rows) if isinstance(part.sets, str) else part.sets
+    sets = packing.unpack_sets(part.sets, len(part.logits), rows) if isinstance(part.sets, str) else part.sets
     if len(sets) != len(part.logits):
         raise ValueError(f"{len(sets)} sets were evaluated, but there are {len(part.logits)} logits")
     if not {*rows}.issuperset(set().union(*sets)):
@@ -591,9 +580,10 @@ def _check(form: ExplanationDocument) -> None:
             raise ValueError("an event stands twice in an alternative")
     if len(set(map(frozenset, answers))) < len(answers):
         raise ValueError("an alternative stands twice, or is the answer itself")
-    if form.units is not UNSET and not known.issuperset(form.units.row):
+    units = () if form.units is UNSET else form.units.row
+    if not known.issuperset(units):
         raise ValueError("a unit is not that of a candidate")
-    if form.units is not UNSET and len(set(form.units.row)) < len(form.units.row):
+    if len(set(units)) < len(units):
         raise ValueError("a unit stands twice among the units")
     options = form.evaluation.options if form.evaluation else {}
     if not is_shallow(form.parameters) or not is_shallow(options):

@@ -7,7 +7,7 @@ day, and how many candidates nobody can remove to change it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, NamedTuple
 
@@ -203,19 +203,41 @@ def even_if(
     if not len(space.rows):
         raise CallError("there are no candidates: no past events that could be missing")
     looked = _look(model, query, space, options, alone=alone)
-    return _document(model, graph, query, space, options, looked, decision_in(model) or chosen, about, alone=alone)
+    return _document(space, options, looked, decision_in(model) or chosen, about, alone=alone)
 
 
 class LookedFor(NamedTuple):
-    """What the searches found, before it is verified."""
+    """What the searches found, and the reference that verifies it."""
 
     oracle: Oracle
+    space: SearchSpace
+    full: bool  # whether it replays all events
     original: float
     sufficient: Sufficient
     robust: int
     decisive: Change | None
     latest: Largest
     unit: Largest
+
+    def verified(
+        self, name: str, rows: Change, events: Change | None = None, margin: float | None = None
+    ) -> Missing | None:
+        """Candidates that could be missing, as the reference has it. None if the reference contradicts it.
+
+        Args:
+            name: What they are, in words.
+            rows: The candidates.
+            events: The events that are missing with them. Default: those that the candidates stand for.
+            margin: As a search has it. Default: as the oracle remembers it.
+        """
+        gone = self.space.change(rows) if events is None else events
+        claimed = self.oracle.look_up([rows])[0] if margin is None else margin
+        if not gone:
+            return Missing(name, (), round(claimed, DECIMALS))
+        found = verify_change(self.oracle.model, self.oracle.query, gone, (self.original, claimed), self.full)
+        if found is None or flips(found.original, found.without):
+            return None
+        return Missing(name, tuple(sorted(rows)), found.without, found.by)
 
 
 class Largest(NamedTuple):
@@ -249,7 +271,7 @@ def _look(model: Model, query: Query, space: SearchSpace, options: SearchOptions
     changing = [change for change, _ in flipping_sets(oracle.evaluated | {NOTHING: original})]
     decisive = changing[0] if changing else None
     robust = min(tested.proven, len(space.rows) + 1 if decisive is None else len(decisive)) - 1
-    return LookedFor(oracle, original, found, max(0, robust), decisive, latest, unit)
+    return LookedFor(oracle, space, options.full_replay, original, found, max(0, robust), decisive, latest, unit)
 
 
 def _largest(oracle: Oracle, original: float, named: Sequence[tuple[str, Change]], besides: int) -> Largest:
@@ -297,31 +319,17 @@ def units_among(space: SearchSpace, query: Query) -> Iterator[tuple[str, Change]
 
 
 def _document(
-    model: Model,
-    graph: TemporalGraph,
-    query: Query,
-    space: SearchSpace,
-    options: SearchOptions,
-    looked: LookedFor,
-    decision: Decision,
-    about: str,
-    *,
-    alone: bool,
+    space: SearchSpace, options: SearchOptions, looked: LookedFor, decision: Decision, about: str, *, alone: bool
 ) -> EvenIf:
     """The verified answer."""
-    found, every = looked.sufficient, frozenset(space.rows.tolist())
+    model, query, graph, found = looked.oracle.model, looked.oracle.query, space.graph, looked.sufficient
     kept = None if found.kept is None else frozenset(found.kept)
-    removed = None if kept is None else gone_without(space, query, every, kept, alone=alone)
-    verifier = Verifier(model, query, space, looked, full=options.full_replay)
-    latest, unit = verifier.largest(looked.latest), verifier.largest(looked.unit)
-    event = event_of_query(graph, query)
-    thing = f"this {about if event is None else graph.name_of_event()}"
-    effect = (
-        ""
-        if removed is None
-        else effect_in_words(model, query, decision, removed, thing, found.logit if alone else None)
-    )
-    oldest = min(looked.latest.rows, key=lambda row: (graph.time[row], row), default=None)
+    missing = None
+    if kept is not None and found.logit is not None:
+        others = frozenset(space.rows.tolist()) - kept
+        missing = looked.verified("", others, gone_without(space, query, kept, alone=alone), found.logit)
+    parts = (looked.latest, looked.unit)
+    latest, unit = (looked.verified(part.name, part.rows) if part.rows else None for part in parts)
     return EvenIf(
         version=__version__,
         model=identity_of(model),
@@ -329,72 +337,86 @@ def _document(
         src=graph.name(query.src),
         dst=graph.name(query.dst),
         time=query.time,
-        event=event,
         decision=described(decision),
-        stated=decision.stated(states_of(model, query, [NOTHING])[0], subject_in(graph, query, about)),
         original=round(looked.original, DECIMALS),
         candidates=tuple(space.rows.tolist()),
         thing=graph.name_of_event() if options.by is None else options.by.noun(graph),
         subject=about,
-        units=bool(space.units),
         alone=alone,
-        kept=None if kept is None else tuple(kept_event(space, row) for row in space.rows.tolist() if row in kept),
         smallest=found.is_smallest,
-        missing=None if kept is None or removed is None else verifier.missing("", every - kept, removed, found.logit),
-        effect=effect,
+        missing=missing,
         only=None if kept is None else round(logit_of_only(model, query, space.change(kept)), DECIMALS),
         robust=looked.robust,
         decisive=None if looked.decisive is None else tuple(sorted(looked.decisive)),
-        decisive_names=tuple(space.units[row].name for row in sorted(looked.decisive or ()) if row in space.units),
         latest=latest,
-        since=None if oldest is None else float(graph.time[oldest]),
+        since=min((float(graph.time[row]) for row in looked.latest.rows), default=None),
         unit=unit,
         evaluations=len(looked.oracle.evaluated) + (found.evaluations if alone else 0),
         ended=found.ended,
         parameters=options.as_parameters(),
         latest_is_largest=looked.latest.is_proven and (latest is None) == (not looked.latest.rows),
         unit_is_largest=looked.unit.is_proven and (unit is None) == (not looked.unit.rows),
+        **what_follows(model, query, space, decision, about, found.kept, looked.decisive, alone=alone),
     )
 
 
-def gone_without(space: SearchSpace, query: Query, every: Change, kept: Change, *, alone: bool) -> Change:
+def what_follows(
+    model: Model,
+    query: Query,
+    space: SearchSpace,
+    decision: Decision,
+    about: str,
+    kept: Collection[int] | None,
+    decisive: Collection[int] | None,
+    *,
+    alone: bool,
+) -> dict[str, Any]:
+    """The fields of an answer that follow from the log and from what was found.
+
+    Args:
+        model: Gives margins.
+        query: The link.
+        space: The candidates.
+        decision: The decision.
+        about: What the model predicts: a link, or the state of a node.
+        kept: The candidates that are kept.
+        decisive: Those without which the decision changes.
+        alone: Whether all other events are missing, too.
+    """
+    graph, src = space.graph, space.graph.name(query.src)
+    event = event_of_query(graph, query)
+    subject = Subject(sanitize(src, 24) if about == "node" else link(src, graph.name(query.dst)), src)
+    effect = ""
+    if kept is not None:
+        thing = f"this {about if event is None else graph.name_of_event()}"
+        margin = round(logit_of_only(model, query, space.change(kept)), DECIMALS) if alone else None
+        effect = _effect(model, query, decision, gone_without(space, query, kept, alone=alone), thing, margin)
+    return {
+        "event": event,
+        "units": bool(space.units),
+        "stated": decision.stated(states_of(model, query, [NOTHING])[0], subject),
+        "kept": None if kept is None else tuple(_kept(space, row) for row in space.rows.tolist() if row in kept),
+        "decisive_names": tuple(space.units[row].name for row in sorted(decisive or ()) if row in space.units),
+        "effect": effect,
+    }
+
+
+def gone_without(space: SearchSpace, query: Query, kept: Collection[int], *, alone: bool) -> Change:
     """The events that are missing where only some candidates are kept.
 
     Args:
         space: The candidates, and what they stand for.
         query: The link.
-        every: All candidates.
         kept: Those that are kept.
         alone: Whether all other events are missing, too.
     """
-    return frozenset(range(query.before)) - space.change(kept) if alone else space.change(every - kept)
+    if alone:
+        return frozenset(range(query.before)) - space.change(kept)
+    return space.change(frozenset(space.rows.tolist()).difference(kept))
 
 
-def subject_in(graph: TemporalGraph, query: Query, about: str) -> Subject:
-    """What is decided on, as sentences name it.
-
-    Args:
-        graph: The log.
-        query: The link.
-        about: What the model predicts: a link, or the state of a node.
-    """
-    src = graph.name(query.src)
-    return Subject(sanitize(src, 24) if about == "node" else link(src, graph.name(query.dst)), src)
-
-
-def effect_in_words(
-    model: Model, query: Query, decision: Decision, removed: Change, thing: str, margin: float | None
-) -> str:
-    """What becomes of the decision, in words.
-
-    Args:
-        model: Gives margins.
-        query: The link.
-        decision: The decision.
-        removed: The events that are missing.
-        thing: What is decided on, such as "this link".
-        margin: Without them, if it is known: then the scores behind it are not computed.
-    """
+def _effect(model: Model, query: Query, decision: Decision, removed: Change, thing: str, margin: float | None) -> str:
+    """What becomes of the decision without some events, in words."""
     states = states_of(model, query, [NOTHING, removed][: 2 if margin is None else 1])
     first, last = states[0], State(margin) if margin is not None else states[1]
     assert last.margin is not None
@@ -403,42 +425,8 @@ def effect_in_words(
     return f"{who} would still {does}{numbers}"
 
 
-def kept_event(space: SearchSpace, row: int) -> KeptEvent:
+def _kept(space: SearchSpace, row: int) -> KeptEvent:
     graph, unit = space.graph, space.units.get(row)
     ends = graph.name(int(graph.src[row])), graph.name(int(graph.dst[row]))
     named = ("", 1) if unit is None else (unit.name, len(unit.rows))
     return KeptEvent(row, *ends, float(graph.time[row]), *named)
-
-
-class Verifier(NamedTuple):
-    """Has the reference confirm that a decision stands."""
-
-    model: Model
-    query: Query
-    space: SearchSpace
-    looked: LookedFor
-    full: bool
-
-    def largest(self, found: Largest) -> Missing | None:
-        """The largest of some removals, as the reference has it. None: there is none, or it is contradicted."""
-        return self.missing(found.name, found.rows) if found.rows else None
-
-    def missing(
-        self, name: str, rows: Change, events: Change | None = None, margin: float | None = None
-    ) -> Missing | None:
-        """Candidates that could be missing, as the reference has it. None if the reference contradicts it.
-
-        Args:
-            name: What they are, in words.
-            rows: The candidates.
-            events: The events that are missing with them. Default: those that the candidates stand for.
-            margin: As a search has it. Default: as the oracle remembers it.
-        """
-        gone = self.space.change(rows) if events is None else events
-        claimed = self.looked.oracle.look_up([rows])[0] if margin is None else margin
-        if not gone:
-            return Missing(name, (), round(claimed, DECIMALS))
-        verified = verify_change(self.model, self.query, gone, (self.looked.original, claimed), self.full)
-        if verified is None or flips(verified.original, verified.without):
-            return None
-        return Missing(name, tuple(sorted(rows)), verified.without, verified.by)

@@ -6,43 +6,25 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, islice
-from typing import Any
 
 import msgspec
 import numpy as np
 
 from cody.errors import CallError, CodyError
-from cody.explaining.claims import (
-    CONTRADICTED,
-    NOT_CHECKED,
-    Claim,
-    Watch,
-    checked,
-    evenly,
-    same_identity,
-)
+from cody.explaining import even_if
+from cody.explaining.claims import CONTRADICTED, NOT_CHECKED, Claim, Replays, checked, evenly, unlike
 from cody.explaining.document import DecisionPart, decision_in_part
-from cody.explaining.even_if import (
-    EvenIf,
-    Missing,
-    effect_in_words,
-    gone_without,
-    kept_event,
-    subject_in,
-    suffixes,
-    units_among,
-)
+from cody.explaining.even_if import EvenIf, Missing
 from cody.explaining.pipeline import check_explainable
-from cody.explaining.verification import differ, reference_logit
+from cody.explaining.verification import reference_logit
 from cody.graph import Query, TemporalGraph
 from cody.graph.units import Unit
-from cody.models.contract import Change, Model, as_seen, event_of_query, identity_of, logit_of_only, subject_of
-from cody.models.decided import check_named, decide, decision_in, states_of, subject_of_decision
+from cody.models.contract import Change, Model, as_seen, logit_of_only, subject_of
+from cody.models.decided import check_named, decide, decision_in, subject_of_decision
 from cody.models.decision import DecidedBy, Decision
 from cody.models.margins import flips
-from cody.search.near_units import written_units
 from cody.search.proposals import removals
-from cody.search.space import SearchSpace, build_space
+from cody.search.space import SearchSpace, build_space, written_units
 from cody.utils.words import count, sanitize
 
 NOTHING: Change = frozenset()
@@ -57,11 +39,9 @@ def verify_even_if(
     found: EvenIf,
     model: Model,
     graph: TemporalGraph,
-    *,
-    data: Claim,
-    sets: int | None,
-    decision: Decision | None = None,
-    watch: Watch | None = None,
+    belongs: Sequence[Claim],
+    decision: Decision | None,
+    replays: Replays,
 ) -> Iterator[Claim]:
     """Check every claim of an even-if answer.
 
@@ -69,12 +49,10 @@ def verify_even_if(
         found: The answer.
         model: The model that it is about.
         graph: The log of events.
-        data: Whether these are the events that it is about.
-        sets: How many sets to replay for each proof. None: all.
+        belongs: Whether these are the events and the model that it is about.
         decision: What `cody.decided_by` was given, which a document cannot hold.
-        watch: Called with the number of sets replayed so far, and in total.
+        replays: How many sets to replay for each proof.
     """
-    belongs = [data, same_identity("the model", found.model, identity_of(model))]
     yield from belongs
     if any(claim.status == CONTRADICTED for claim in belongs):
         yield Claim("scores", NOT_CHECKED, "the document is about other data or another model")
@@ -87,14 +65,11 @@ def verify_even_if(
     except (CodyError, ValueError, TypeError) as error:
         yield Claim("the question", CONTRADICTED, sanitize(str(error), 200))
         return
-    yield checked(
-        "the question and its words",
-        list(_other_words(found, subject_of_decision(model, replay.decision), replay)),
-        found.stated,
-    )
+    others = list(_other_words(found, subject_of_decision(model, replay.decision), replay))
+    yield checked("the question and its words", others, found.stated)
     yield checked("score with nothing changed", replay.fault(NOTHING, found.original), f"{found.original:.5f}")
     yield from _missing(found, replay)
-    yield from _proofs(found, replay, sets, watch)
+    yield from _proofs(found, replay, replays)
     yield Claim("budget and how the search ended", NOT_CHECKED, "rerun cody explain --even-if to repeat it")
 
 
@@ -150,7 +125,7 @@ class _Kept:
         return self.margin_of_only(rows) if self.alone else self.margin(self.candidates - rows)
 
     def fault(self, rows: Change, claimed: float) -> list[str]:
-        return _unlike(claimed, self.margin(rows))
+        return unlike(claimed, self.margin(rows))
 
     def changes(self, margin: float) -> bool:
         return flips(self.margin(NOTHING), margin)
@@ -170,13 +145,9 @@ def _twice(rows: Sequence[int]) -> list[int]:
     return [row for row, number in Counter(rows).items() if number > 1]
 
 
-def _unlike(claimed: float, found: float) -> list[str]:
-    return [f"{found:.5f}, not {claimed:.5f}"] if differ(claimed, found) else []
-
-
 def _other_words(found: EvenIf, about: str, replay: _Kept) -> Iterator[str]:
     """What the document says of the link and of its candidates that does not follow from the log and the numbers."""
-    graph, query, space = replay.graph, replay.query, replay.space
+    query, space = replay.query, replay.space
     parts = [part.rows for part in (found.missing, found.latest, found.unit) if part]
     parts += [found.kept_rows, found.decisive or ()]
     yield from (f"event {row} stands twice" for rows in parts for row in _twice(rows))
@@ -184,23 +155,10 @@ def _other_words(found: EvenIf, about: str, replay: _Kept) -> Iterator[str]:
     yield from (f"event {row} is not a candidate" for row in sorted(named - replay.candidates))
     if named - replay.candidates:
         return
-    decision = replay.decision
-    event = event_of_query(graph, query)
-    follows: dict[str, Any] = {
-        "event": event,
-        "units": bool(space.units),
-        "stated": decision.stated(states_of(replay.model, query, [NOTHING])[0], subject_in(graph, query, about)),
-        "kept": None if found.kept is None else tuple(kept_event(space, row) for row in sorted(found.kept_rows)),
-        "decisive_names": tuple(space.units[row].name for row in sorted(found.decisive or ()) if row in space.units),
-    }
-    if not found.units:
-        follows["thing"] = graph.name_of_event()
-    if found.kept is not None:
-        kept = frozenset(found.kept_rows)
-        gone = gone_without(space, query, replay.candidates, kept, alone=found.alone)
-        margin = replay.margin_of_only(kept) if found.alone else None
-        thing = f"this {about if event is None else graph.name_of_event()}"
-        follows["effect"] = effect_in_words(replay.model, query, decision, gone, thing, margin)
+    kept = None if found.kept is None else found.kept_rows
+    model, decision = replay.model, replay.decision
+    follows = even_if.what_follows(model, query, space, decision, about, kept, found.decisive, alone=found.alone)
+    follows |= {} if found.units else {"thing": replay.graph.name_of_event()}
     for name, again in follows.items():
         if getattr(found, name) != again:
             yield f"{name} is {getattr(found, name)!r}, but {again!r} follows"
@@ -210,11 +168,11 @@ def _missing(found: EvenIf, replay: _Kept) -> Iterator[Claim]:
     """Whether the decision stands without what could be missing, and changes without what is decisive."""
     if found.kept is not None:
         kept = frozenset(found.kept_rows)
-        faults = _unlike(found.only or 0.0, replay.margin_of_only(kept))
+        faults = unlike(found.only or 0.0, replay.margin_of_only(kept))
         yield checked("score with nothing but the kept ones", faults, f"{found.only or 0.0:.5f}")
         if found.missing is not None:
             others = replay.candidates - kept
-            gone = gone_without(replay.space, replay.query, replay.candidates, kept, alone=found.alone)
+            gone = even_if.gone_without(replay.space, replay.query, kept, alone=found.alone)
             same = frozenset(found.missing.rows) == (others if gone else NOTHING)
             faults = [] if same else ["it is not all other candidates"]
             yield _stands("all others could be missing", found.missing, replay.margin_of_kept(kept), replay, faults)
@@ -227,7 +185,7 @@ def _missing(found: EvenIf, replay: _Kept) -> Iterator[Claim]:
         yield _stands("everything since then could be missing", found.latest, margin, replay, faults)
     if found.unit is not None:
         rows = frozenset(found.unit.rows)
-        known = (name for name, change in units_among(replay.space, replay.query) if change == rows)
+        known = (name for name, change in even_if.units_among(replay.space, replay.query) if change == rows)
         faults = [] if found.unit.name in known else [f"these are not the candidates of {found.unit.name}"]
         yield _stands(f"{found.unit.name} could be missing", found.unit, replay.margin(rows), replay, faults)
     if found.decisive is not None:
@@ -237,53 +195,41 @@ def _missing(found: EvenIf, replay: _Kept) -> Iterator[Claim]:
 
 
 def _stands(about: str, part: Missing, margin: float, replay: _Kept, faults: list[str]) -> Claim:
-    faults = [*faults, *_unlike(part.margin, margin)]
+    faults = [*faults, *unlike(part.margin, margin)]
     faults += [f"{margin:.5f} is another decision"] if replay.changes(margin) else []
     return checked(about, faults, f"{margin:.5f}")
 
 
-def _proofs(found: EvenIf, replay: _Kept, sets: int | None, watch: Watch | None) -> Iterator[Claim]:
+def _proofs(found: EvenIf, replay: _Kept, replays: Replays) -> Iterator[Claim]:
     """What is proven: that no small removal changes the decision, and that no smaller kept set suffices."""
-    changes = lambda rows: replay.changes(replay.margin(rows))  # noqa: E731
-    stands = lambda rows: not replay.changes(replay.margin(rows))  # noqa: E731
+
+    def of_all(about: str, every: list[Change], contradicts: Callable[[Change], bool]) -> Claim:
+        chosen = every if replays.sets is None else evenly(every, min(replays.sets, len(every)))
+        faults_of = lambda rows: [f"{sorted(rows)} contradicts it"] if contradicts(rows) else []  # noqa: E731
+        return replays.claim(about, chosen, len(every), faults_of)
+
     if found.robust:
         about = f"no removal of at most {count(found.robust, found.thing)} changes it"
-        yield _of_all(about, _sets_up_to(found.robust, replay), changes, sets, watch)
+        yield of_all(about, _sets_up_to(found.robust, replay), lambda rows: replay.changes(replay.margin(rows)))
     if found.smallest and found.kept:
-        about = f"no smaller set than {count(len(found.kept), found.thing)} suffices"
+        about, smaller = f"no smaller set than {count(len(found.kept), found.thing)} suffices", len(found.kept) - 1
         enough = lambda rows: not replay.changes(replay.margin_of_kept(rows))  # noqa: E731
-        yield _of_all(about, _sets_up_to(len(found.kept) - 1, replay), enough, sets, watch)
-    units = [rows for _, rows in units_among(replay.space, replay.query)]
+        yield of_all(about, _sets_up_to(smaller, replay), enough)
+    units = [rows for _, rows in even_if.units_among(replay.space, replay.query)]
+    since, unit = (
+        "not everything since an earlier time could be missing",
+        "no larger pair, node or day could be missing",
+    )
     for about, part, proven, every in (
-        (
-            "not everything since an earlier time could be missing",
-            found.latest,
-            found.latest_is_largest,
-            suffixes(replay.space),
-        ),
-        ("no larger pair, node or day could be missing", found.unit, found.unit_is_largest, units),
+        (since, found.latest, found.latest_is_largest, even_if.suffixes(replay.space)),
+        (unit, found.unit, found.unit_is_largest, units),
     ):
         larger = [rows for rows in every if len(rows) > (0 if part is None else len(part.rows))]
         if proven and larger:
-            yield _of_all(about, larger, stands, sets, watch)
+            yield of_all(about, larger, lambda rows: not replay.changes(replay.margin(rows)))
 
 
 def _sets_up_to(largest: int, replay: _Kept) -> list[Change]:
     """All sets of at most some number of candidates; of each size, no more than can be listed."""
     rows = replay.space.rows.tolist()
     return [frozenset(some) for size in range(largest + 1) for some in islice(combinations(rows, size), MOST_SETS)]
-
-
-def _of_all(
-    about: str, every: list[Change], contradicts: Callable[[Change], bool], sets: int | None, watch: Watch | None
-) -> Claim:
-    """A claim about many sets of candidates, by all of them or by some, evenly drawn."""
-    chosen = every if sets is None else evenly(every, min(sets, len(every)))
-    if not chosen:
-        return Claim(about, NOT_CHECKED, f"none of {len(every):,} sets was replayed")
-    faults: list[str] = []
-    for number, some in enumerate(chosen, start=1):
-        faults += [f"{sorted(some)} contradicts it"] if contradicts(some) else []
-        if watch is not None:
-            watch(number, len(chosen))
-    return checked(about, faults, f"{len(chosen):,} of {len(every):,} sets replayed")

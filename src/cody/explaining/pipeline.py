@@ -69,13 +69,12 @@ from cody.models.decision import Decision
 from cody.models.margins import flips
 from cody.search import Search, scout
 from cody.search.daily import limit_in_space
-from cody.search.near_units import NearUnits
 from cody.search.options import SearchOptions
 from cody.search.oracle import Oracle
 from cody.search.policies import Policy, spatio_temporal
 from cody.search.proposals import Proposer, check_proposers, removals
 from cody.search.run import SearchRun
-from cody.search.space import SearchSpace, build_space
+from cody.search.space import NearUnits, SearchSpace, build_space
 from cody.search.widening import SpaceOf, left_of_budgets, search_widening
 from cody.utils.deadline import check_seconds, until
 from cody.utils.signatures import readable_help

@@ -7,16 +7,17 @@ Durations are rounded so that they stay true: "in the last 6 minutes" is never l
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cody.explaining import recourse_words
-from cody.explaining.unit_words import without_units
+from cody.explaining.unit_words import number_of_past, without_units
 from cody.graph.edits import ADDED, ALTERED, MOVED, REMOVED
-from cody.models.decision import Above
+from cody.models.decision import Above, State, Subject
 from cody.models.margins import flips, shift
-from cody.utils.words import count, duration_about, duration_at_least, is_date, moment, part_of, sanitize, unit_of_time
+from cody.utils import words
+from cody.utils.words import count, enumerated, is_date, moment, part_of, sanitize
 
 if TYPE_CHECKING:
     from cody.explaining.explanation import Event, Explanation, Recourse
@@ -56,8 +57,8 @@ def _recourse(why: Explanation, recourse: Recourse) -> str:
     """What a node could still do, or that nothing has to be done."""
     thing = sanitize(why.src, 24) if why.subject == "node" else f"{sanitize(why.src, 24)} → {sanitize(why.dst, 24)}"
     if why.is_settled:
-        return recourse_words.settled(why, recourse, thing)
-    first = recourse_words.to_do(why, recourse, thing, _changed(why, ADDED), why.is_counterfactual)
+        return _settled(why, recourse, thing)
+    first = _to_do(why, recourse, thing, _changed(why, ADDED), why.is_counterfactual)
     return " ".join(part for part in (first, _together(why) if why.is_counterfactual else "") if part)
 
 
@@ -90,24 +91,19 @@ def _edits(why: Explanation) -> str:
     """What is different, one kind of edit after the other."""
     parts = []
     if removed := _changed(why, REMOVED):
-        past = sum(event.edit == REMOVED for event in why.candidates)
-        parts.append(
-            without_units(why, past, described=True) if why.units else f"without {_events(why, removed, of_all=True)}"
-        )
+        events = f"without {_events(why, removed, of_all=True)}"
+        parts.append(without_units(why, described=True) if why.units else events)
     if added := _changed(why, ADDED):
         parts.append(f"with {_events(why, added, new=True)}")
-    if moved := _changed(why, MOVED):
-        parts.append(f"with {_replaced(why, moved, 'moved')}")
-    if altered := _changed(why, ALTERED):
-        parts.append(f"with {_replaced(why, altered, 'altered')}")
+    parts += [f"with {_replaced(why, some)}" for edit in (MOVED, ALTERED) if (some := _changed(why, edit))]
     return " and ".join(parts)
 
 
-def _replaced(why: Explanation, events: Sequence[Event], how: str) -> str:
+def _replaced(why: Explanation, events: Sequence[Event]) -> str:
     """Events that are moved or altered."""
-    if len(events) > 1:
-        return f"{count(len(events), why.event_name)} {how}"
-    (event,) = events
+    event, *others = events
+    if others:
+        return f"{count(len(events), why.event_name)} {event.edit}"
     if event.edit == ALTERED:
         return f"the {why.event_name} {_where_and_when(why, events)} altered ({sanitize(event.carries, 40)})"
     was = _when(why, [event._replace(time=event.was if event.was is not None else event.time)])
@@ -122,8 +118,7 @@ def _events(why: Explanation, events: Sequence[Event], *, of_all: bool = False, 
     if len(events) <= NAMED_ONE_BY_ONE:
         named = _listed([_where_and_when(why, [event]) for event in events])
         return f"{'' if new else 'the '}{name}s {named}"
-    past = sum(event.edit == REMOVED for event in why.candidates)
-    total = part_of(len(events), past, f"past {name}") if of_all else count(len(events), name)
+    total = part_of(len(events), number_of_past(why), f"past {name}") if of_all else count(len(events), name)
     return f"{total} ({_listed([f'{len(group)} {_where_and_when(why, group)}' for group in groups])})"
 
 
@@ -165,7 +160,7 @@ def _conversation(why: Explanation, events: Sequence[Event]) -> str:
     if not known or {event.row for event in since if (event.src, event.dst) in both} != {e.row for e in events}:
         return ""
     what = "conversation" if why.event_name in CONVERSATIONS else "exchange"
-    period = f"of the last {duration_at_least(why.query.time - begin)}"
+    period = f"of the last {words.duration_at_least(why.query.time - begin)}"
     return f"their {what} {period} ({count(len(events), why.event_name)})"
 
 
@@ -189,8 +184,7 @@ def _who(why: Explanation, events: Sequence[Event]) -> str:
         others = {end for pair in pairs for end in pair} - {why.src, why.dst}
         return f"among {len(others)} others"
     if len(shared) == 2:
-        first, second = (shared[0], shared[1])
-        return f"between {sanitize(first, 24)} and {sanitize(second, 24)}"
+        return f"between {sanitize(shared[0], 24)} and {sanitize(shared[1], 24)}"
     node, others = shared[0], {end for pair in pairs for end in pair} - {shared[0]}
     them, name = f"{len(others)} others", sanitize(node, 24)
     if all(src == node for src, _ in pairs):
@@ -205,12 +199,12 @@ def _when(why: Explanation, events: Sequence[Event]) -> str:
         return f"at time {moment(first)}" if first == last else f"at times {moment(first)} to {moment(last)}"
     oldest, newest = why.query.time - first, why.query.time - last
     if first == last:
-        return f"{duration_about(oldest)} before" if oldest > 0 else "at the same time"
+        return f"{words.duration_about(oldest)} before" if oldest > 0 else "at the same time"
     if oldest >= LASTING * newest:
-        return f"in the last {duration_at_least(oldest)}"
+        return f"in the last {words.duration_at_least(oldest)}"
     if BURST * (oldest - newest) <= newest:
-        return f"within {duration_at_least(oldest - newest)}, {duration_about(newest)} before"
-    unit, size = unit_of_time(oldest)
+        return f"within {words.duration_at_least(oldest - newest)}, {words.duration_about(newest)} before"
+    unit, size = words.unit_of_time(oldest)
     return f"{math.floor(newest / size)} to {math.ceil(oldest / size)} {unit}s before"
 
 
@@ -296,3 +290,78 @@ def _older(why: Explanation) -> str:
         return ""
     they = "It is" if len(removed) == 1 else "They are"
     return f"{they} older than the latest {newer} of the {count(len(past), f'past {why.event_name}')} considered."
+
+
+# What a node could still do
+
+
+def recourse_question(why: Explanation, recourse: Recourse, subject: Subject) -> str:
+    """The link, the decision now, and later if nothing happens.
+
+    Args:
+        why: The explanation of the link at the later time.
+        recourse: The question.
+        subject: What is decided on.
+    """
+    name = "" if recourse.event is None else f"Event {recourse.event}, "
+    when = moment(recourse.since) if is_date(recourse.since) else f"time {moment(recourse.since)}"
+    now = _decided(why, State(recourse.now), subject)
+    then = _decided(why, why.states[0], subject)
+    at = (
+        f"On {words.moment_and_zone(why.query.time)}"
+        if is_date(why.query.time)
+        else f"At time {moment(why.query.time)}"
+    )
+    return f"{name}{when}: the model {now}. {at}, with nothing added, it {then}."
+
+
+def _decided(why: Explanation, state: State, subject: Subject) -> str:
+    """What is decided, with its numbers where the margin gives them."""
+    if state.standing is None and not isinstance(why.decision, Above):
+        return f"decides {why.decision.outcome(state.margin or 0.0)} for {subject.name}"
+    return why.decision.stated(state, subject)
+
+
+def _settled(why: Explanation, recourse: Recourse, thing: str) -> str:
+    """That nothing has to be done.
+
+    Args:
+        why: The explanation of the link at the later time.
+        recourse: The question.
+        thing: The link.
+    """
+    who, does = why.decision.would(why.original, thing)
+    by, still = ("", "still ") if recourse.keep else ("by time alone, ", "")
+    return f"Nothing has to be done: {by}{who} would {still}{does} {_at_the_later_time(why)}."
+
+
+def _to_do(why: Explanation, recourse: Recourse, thing: str, added: Sequence[Event], does_it: bool) -> str:
+    """What the node has to add, and what would be decided then.
+
+    Args:
+        why: The explanation of the link at the later time.
+        recourse: The question.
+        thing: The link.
+        added: The events that it adds.
+        does_it: Whether that leads to what is wanted.
+    """
+    pairs = Counter((event.src, event.dst) for event in added)
+    parts = [
+        f"{count(number, f'more {why.event_name}')} from {sanitize(src, 24)} to {sanitize(dst, 24)}"
+        for (src, dst), number in pairs.items()
+    ]
+    last = max(event.time for event in added)
+    within = (
+        f"within the next {words.duration_at_least(last - recourse.since)}"
+        if is_date(last)
+        else f"by time {moment(last)}"
+    )
+    who, does = why.decision.would(why.without or 0.0, thing)
+    still = "still " if recourse.keep or not does_it else ""
+    begin = "With" if does_it else "Even with"
+    return f"{begin} {enumerated(parts)} {within}, {who} would {still}{does} {_at_the_later_time(why)}."
+
+
+def _at_the_later_time(why: Explanation) -> str:
+    """At the later time."""
+    return f"{'on' if is_date(why.query.time) else 'at time'} {moment(why.query.time)}"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import permutations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from cody.graph.edits import REMOVED
 from cody.models.decision import State
 from cody.utils.words import ago, count, earlier, enumerated, is_date, moment, part_of, sanitize
 
@@ -16,24 +17,28 @@ NAMED_UNITS = 3  # units of an answer that a sentence names
 NAMED_DEPENDANTS = 8  # events that go along, by row
 
 
-def without_units(why: Explanation, past: int, *, described: bool = False) -> str:
+def number_of_past(why: Explanation) -> int:
+    """How many past events or units could be removed."""
+    return sum(event.edit == REMOVED for event in why.candidates)
+
+
+def without_units(why: Explanation, *, described: bool = False) -> str:
     """The units that an answer removes: by name if they are few, else their number; and how many events they are.
 
     Args:
         why: The explanation.
-        past: How many units could be removed.
         described: Where their number is said, say also what they have in common, or else the first of them.
     """
     units = [unit for row in why.rows if (unit := why.unit(row)) is not None]
     along = count(len(why.along), f"dependent {why.event_name}") if why.along else ""
     if not why.unit_name:
-        named = part_of(len(units), past, f"past {why.event_name}")
+        named = part_of(len(units), number_of_past(why), f"past {why.event_name}")
     elif len(units) > NAMED_UNITS:
         events = len(frozenset().union(*(unit.rows for unit in units)))
         which = _which(why, units) if described else ""
-        named = f"{part_of(len(units), past, why.unit_name)}{which} ({count(events, why.event_name)})"
+        named = f"{part_of(len(units), number_of_past(why), why.unit_name)}{which} ({count(events, why.event_name)})"
     else:
-        named = enumerated([_named(why, unit) for unit in units])
+        named = enumerated([f"the {unit.name} ({count(len(unit.rows), why.event_name)})" for unit in units])
     return f"without {named}" + (f" and {along}" if along else "")
 
 
@@ -92,17 +97,8 @@ def left_out(why: Explanation) -> str:
     return f"Left out: {count(number, f'further {thing}')}; the {len(why.candidates)} candidates have {events}."
 
 
-class UnitCells(NamedTuple):
-    """A unit as a table shows it."""
-
-    events: str  # how many
-    name: str
-    when: str  # from when to when
-    before: str  # how long before the link the last one was
-
-
-def unit_cells(why: Explanation, unit: ChangedUnit, *, first: bool) -> UnitCells:
-    """What a table shows of a unit, without the prediction.
+def unit_cells(why: Explanation, unit: ChangedUnit, *, first: bool) -> tuple[str, str, str, str]:
+    """What a table shows of a unit, without the prediction: how many events, its name, when, and how long ago.
 
     Args:
         why: The explanation.
@@ -112,7 +108,7 @@ def unit_cells(why: Explanation, unit: ChangedUnit, *, first: bool) -> UnitCells
     along = f" + {len(unit.dependants):,} dependent" if unit.dependants else ""
     events = f"{'' if first else '+ '}{count(len(unit.rows), why.event_name)}{along}"
     name = unit.name.removeprefix(f"{why.unit_name} ")
-    return UnitCells(events, name, span(unit), earlier(unit.last, why.query.time))
+    return events, name, span(unit), earlier(unit.last, why.query.time)
 
 
 def span(unit: ChangedUnit) -> str:
@@ -120,8 +116,3 @@ def span(unit: ChangedUnit) -> str:
     first, last = moment(unit.first), moment(unit.last)
     day, _, time = last.partition(" ")
     return first if first == last else f"{first} to {time if first.startswith(f'{day} ') else last}"
-
-
-def _named(why: Explanation, unit: ChangedUnit) -> str:
-    """A unit with its size."""
-    return f"the {unit.name} ({count(len(unit.rows), why.event_name)})"

@@ -15,24 +15,13 @@ import numpy as np
 from cody.errors import BudgetError, ModelError
 from cody.explaining.explanation import Counterfactual, Verification, WholeUnit
 from cody.graph import Query, TemporalGraph
-from cody.models.contract import (
-    DECIMALS,
-    SCORED_AGAIN,
-    Change,
-    Model,
-    as_floats,
-    checked_logits,
-    gives_logits,
-    has_reference,
-    looks_like_probabilities,
-    replayed_from,
-    verifier_for,
-)
+from cody.models import contract
+from cody.models.contract import DECIMALS, Change, Model
 from cody.models.margins import flips
 from cody.search import diverse_counterfactuals
-from cody.search.near_units import nearly_a_unit
 from cody.search.oracle import Oracle
 from cody.search.run import SearchRun
+from cody.search.space import nearly_a_unit
 from cody.utils.deadline import check_deadline
 
 CONTRADICTION = 1e-3  # rounding moves a logit by far less
@@ -117,15 +106,16 @@ def reference_logit(model: Model, query: Query, change: Change, *, full: bool) -
         change: The edited rows.
         full: Replay all events, not only those since the oldest changed one.
     """
-    reference, by = verifier_for(model, query, change, full=full)
-    return checked_logits(query, [change], reference.logits(query, [change]))[0], by
+    reference, by = contract.verifier_for(model, query, change, full=full)
+    return contract.checked_logits(query, [change], reference.logits(query, [change]))[0], by
 
 
 def is_a_verification(by: str, before: int) -> bool:
     """Whether these are words for how an answer was verified, about a link with that many events before it."""
     by = CORRECTED.sub("", by)
     row = by.rpartition(" ")[2]
-    return by == SCORED_AGAIN or (row.isdecimal() and int(row) <= before and by == replayed_from(int(row)))
+    is_replay = row.isdecimal() and int(row) <= before and by == contract.replayed_from(int(row))
+    return is_replay or by == contract.SCORED_AGAIN
 
 
 def differ(searched: float, verified: float) -> bool:
@@ -135,13 +125,12 @@ def differ(searched: float, verified: float) -> bool:
 
 def _check_difference(model: Model, about: str, *, prediction_flips: bool) -> None:
     """Reject logits that differ, unless there is a reference that says which of them is right."""
-    if not has_reference(model):
+    if not contract.has_reference(model):
         raise ModelError(f"the model contradicts itself {about}; cody.models.check_model shows which rule it breaks")
     if prediction_flips:
-        raise ModelError(
-            f"the fast computation and the replay that defines an answer disagree {about}; so it is not certain what "
-            "the prediction is. This is a fault of the fast computation, not of your modules: please report it"
-        )
+        disagree = f"the fast computation and the replay that defines an answer disagree {about}"
+        fault = "This is a fault of the fast computation, not of your modules: please report it"
+        raise ModelError(f"{disagree}; so it is not certain what the prediction is. {fault}")
 
 
 def _as_verified(logits: tuple[float | None, ...], verification: Verification) -> tuple[float | None, ...]:
@@ -157,12 +146,9 @@ def _verify_alternatives(
     run: SearchRun, query: Query, original: float, count: int, full: bool
 ) -> tuple[Counterfactual, ...]:
     """Counterfactuals besides the answer: as many as there is time to verify."""
-    found = run.result
-    logits = dict(found.counterfactuals)
-    others: list[Counterfactual] = []
+    found, logits, others = run.result, dict(run.result.counterfactuals), list[Counterfactual]()
     for change in [] if found.factual else diverse_counterfactuals(found, count)[1:]:
-        claimed = original, logits[change]
-        events = run.space.change(change)
+        claimed, events = (original, logits[change]), run.space.change(change)
         verification = verify_change(run.model, query, events, claimed, full, original) if flips(*claimed) else None
         if verification is not None and flips(verification.original, verification.without):
             others.append(Counterfactual(tuple(sorted(change)), verification))
@@ -189,14 +175,14 @@ def _whole_unit(run: SearchRun, query: Query, known: Verification, full: bool) -
     found = nearly_a_unit(run.space.graph, query, run.result.rows)
     if found is None:
         return None
-    unit, shared = found
-    if shared == len(unit.rows) == len(run.result.rows):
-        return WholeUnit(unit.name, tuple(unit.rows.tolist()), shared, known.without, known.by)
-    try:
-        logit, by = reference_logit(run.model, query, frozenset(unit.rows.tolist()), full=full)
-    except BudgetError:
-        return None
-    return WholeUnit(unit.name, tuple(unit.rows.tolist()), shared, round(logit, DECIMALS), by)
+    (unit, shared), logit, by = found, known.without, known.by
+    rows = tuple(unit.rows.tolist())
+    if not shared == len(rows) == len(run.result.rows):
+        try:
+            logit, by = reference_logit(run.model, query, frozenset(rows), full=full)
+        except BudgetError:
+            return None
+    return WholeUnit(unit.name, rows, shared, round(logit, DECIMALS), by)
 
 
 def gives_probabilities(model: Model, graph: TemporalGraph, logits: list[float]) -> bool:
@@ -210,16 +196,16 @@ def gives_probabilities(model: Model, graph: TemporalGraph, logits: list[float])
         graph: Its log.
         logits: What it answered about one link; those of other links are added.
     """
-    if gives_logits(model):
+    if contract.gives_logits(model):
         return False
     others = max(OTHER_LINKS, min(MANY_ANSWERS - len(logits), graph.num_events))
     try:
         for row in np.linspace(graph.num_events - 1, 0, others, dtype=int).tolist():
-            if not looks_like_probabilities(logits):
+            if not contract.looks_like_probabilities(logits):
                 return False
             check_deadline()
-            logits += as_floats(model.logits(graph.query(row), [frozenset()]))
+            logits += contract.as_floats(model.logits(graph.query(row), [frozenset()]))
     except Exception:  # no time left, or a model that answers about this link only
         return False
     within = any(0 < logit < 1 for logit in logits)
-    return within and len(logits) >= MANY_ANSWERS and looks_like_probabilities(logits)
+    return within and len(logits) >= MANY_ANSWERS and contract.looks_like_probabilities(logits)

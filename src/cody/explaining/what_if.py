@@ -19,21 +19,12 @@ from cody.graph.dependants import Rule
 from cody.graph.edits import Add, Alter, Edit, Move
 from cody.graph.neighbourhood import SIZE, candidates, ends_first
 from cody.graph.units import Unit, UnitKind
-from cody.models.contract import (
-    Change,
-    Model,
-    as_seen,
-    check_changes,
-    checked_logits,
-    model_on,
-    open_session,
-    reach,
-    verifier_for,
-)
+from cody.models import contract
+from cody.models.contract import Change, Model
 from cody.models.decided import decide, decision_in, decision_of, states_of
 from cody.models.deciding import ByLabel, above
 from cody.models.decision import Decision, State
-from cody.search.near_units import NearUnits
+from cody.search.space import NearUnits
 from cody.utils.words import count, is_date, moment_and_zone, parse_moment
 
 MANY_EVENTS = 2_000  # that one scenario changes
@@ -60,7 +51,7 @@ def each_unit(model: Model, graph: TemporalGraph, query: Query, by: UnitKind | N
         by: What changes together; None: single events.
         rule: Which events go along; None: none.
     """
-    near = NearUnits(graph, as_seen(model, graph, query), reach(model), ends_first, None, by, rule)
+    near = NearUnits(graph, contract.as_seen(model, graph, query), contract.reach(model), ends_first, None, by, rule)
     return list(near.of_size(SIZE).values())
 
 
@@ -81,7 +72,7 @@ def near(model: Model, graph: TemporalGraph, query: Query) -> IntArray:
         graph: The log.
         query: The link.
     """
-    return candidates(graph, as_seen(model, graph, query))
+    return candidates(graph, contract.as_seen(model, graph, query))
 
 
 def effects(model: Model, graph: TemporalGraph, query: Query) -> Effects:
@@ -94,8 +85,8 @@ def effects(model: Model, graph: TemporalGraph, query: Query) -> Effects:
     """
     rows = near(model, graph, query)
     changes: list[Change] = [frozenset(), *(frozenset({row}) for row in rows.tolist())]
-    session = open_session(model, query, rows.tolist())
-    original, *without = checked_logits(query, changes, session.logits(changes))
+    session = contract.open_session(model, query, rows.tolist())
+    original, *without = contract.checked_logits(query, changes, session.logits(changes))
     return Effects(query, original, rows, np.array(without))
 
 
@@ -142,12 +133,12 @@ def decide_cases(
         decision: As in `cody.explain`.
         new_nodes: Names of nodes that edits may add.
     """
-    check_changes(graph, [case.removed for case in cases])
+    contract.check_changes(graph, [case.removed for case in cases])
     numbered = [_numbered(case) for case in cases]
     edits = list(dict.fromkeys(edit for some in numbered for edit in some))
     if edits or new_nodes:
         graph = graph.imagine([edit for edit, _ in edits], new_nodes=new_nodes)
-        model = model_on(model, graph)
+        model = contract.model_on(model, graph)
     row_of = {edit: graph.num_events + place for place, edit in enumerate(edits)}
     places = defaultdict(list)
     for place, case in enumerate(cases):
@@ -168,8 +159,8 @@ def _states(model: Model, query: Query, changes: Sequence[Change], decision: Dec
     few = [change for change in changes if change not in many]
     known = dict(zip(few, states_of(model, query, few), strict=True)) if few else {}
     for change in many:
-        reference, _ = verifier_for(model, query, change)
-        known[change] = State(checked_logits(query, [change], reference.logits(query, [change]))[0])
+        reference, _ = contract.verifier_for(model, query, change)
+        known[change] = State(contract.checked_logits(query, [change], reference.logits(query, [change]))[0])
     return [known[change] for change in changes]
 
 
@@ -208,9 +199,8 @@ def read_rows(text: str) -> list[int]:
     except (OSError, ValueError) as error:
         if isinstance(error, CallError):
             raise
-        raise CallError(
-            f"{text[:60]!r} is neither a list of event rows nor a file that can be read: {first_line(error)}"
-        ) from None
+        neither = f"{text[:60]!r} is neither a list of event rows nor a file that can be read"
+        raise CallError(f"{neither}: {first_line(error)}") from None
 
 
 def parse_add(text: str, graph: TemporalGraph | None = None) -> Add:
@@ -223,7 +213,7 @@ def parse_add(text: str, graph: TemporalGraph | None = None) -> Add:
     """
     src, dst, *when = _words("--add", text, 3)
     try:
-        return Add(src, dst, _time(" ".join(when), graph))
+        return Add(src, dst, parse_moment(" ".join(when)) if graph is None else graph.when(" ".join(when)))
     except CallError as error:
         hint = f"--add {text[:60]!r}: {error}; a name with spaces needs quotes of its own"
         raise CallError(hint if len(when) > 1 else str(error)) from None
@@ -240,12 +230,12 @@ def parse_move(text: str, graph: TemporalGraph | None = None) -> Move:
     >>> parse_move("1 1 day earlier", graph)
     Move(row=1, time=1090904400.0)
     """
-    first, *when = _words("--move", text, 2)
-    if not first.strip(", "):
-        raise CallError(f"--move {text[:60]!r} does not start with the row of an event")
-    row, time = parse_rows(first)[0], " ".join(when)
-    if graph is None or _delay(time) is None:
-        return Move(row, _time(time, graph))
+    row, when = _row_and_words("--move", text)
+    time = " ".join(when)
+    if graph is None:
+        return Move(row, parse_moment(time))
+    if SHIFT.fullmatch(time.strip()) is None:
+        return Move(row, graph.when(time))
     try:
         return Move(row, later_time(time, graph.query(row).time, graph))
     except CallError as error:
@@ -263,12 +253,13 @@ def later_time(text: str, was: float, graph: TemporalGraph) -> float:
     >>> later_time("1 day later", 1090904400.0, TemporalGraph.from_arrays([0], [1], [1090904400.0]))
     1090990800.0
     """
-    delay = _delay(text)
-    if delay is None:
+    found = SHIFT.fullmatch(text.strip())
+    if found is None:
         return graph.when(text)
-    if delay.unit and not is_date(was):
-        raise CallError(f"the times of these events are not dates, and have no {delay.unit}s")
-    return was + delay.by
+    unit, sign = (found[2] or "").lower(), -1 if found[3].lower() == "earlier" else 1
+    if unit and not is_date(was):
+        raise CallError(f"the times of these events are not dates, and have no {unit}s")
+    return was + sign * float(found[1]) * UNITS.get(unit, 1.0)
 
 
 def parse_alter(text: str, graph: TemporalGraph) -> Alter:
@@ -278,14 +269,11 @@ def parse_alter(text: str, graph: TemporalGraph) -> Alter:
     >>> parse_alter("0 rating=10", graph)
     Alter(row=0, features=(10.0, 2.0))
     """
-    first, *changes = _words("--alter", text, 2)
-    if not first.strip(", "):
-        raise CallError(f"--alter {text[:60]!r} does not start with the row of an event")
-    values = [_feature_and_value(change, text) for change in changes]
-    given = dict(values)
-    if len(given) < len(values):
+    row, changes = _row_and_words("--alter", text)
+    given = dict(_feature_and_value(change, text) for change in changes)
+    if len(given) < len(changes):
         raise CallError(f"--alter {text[:60]!r} names a feature twice")
-    return altered(graph, parse_rows(first)[0], given)
+    return altered(graph, row, given)
 
 
 def altered(graph: TemporalGraph, row: int, given: dict[str, float]) -> Alter:
@@ -298,9 +286,8 @@ def altered(graph: TemporalGraph, row: int, given: dict[str, float]) -> Alter:
     """
     names, query = graph.names_of_features(), graph.query(row)
     if graph.features is None:
-        raise CallError(
-            "the events of these data have no features to alter; cody data import --features stores columns"
-        )
+        advice = "cody data import --features stores columns"
+        raise CallError(f"the events of these data have no features to alter; {advice}")
     unknown = [name for name in given if name not in names]
     if unknown:
         raise CallError(f"events have no feature {unknown[0][:60]!r}{did_you_mean(unknown[0], names)}")
@@ -319,28 +306,8 @@ def _feature_and_value(text: str, whole: str) -> tuple[str, float]:
     return name, number
 
 
-class _Delay(NamedTuple):
-    """How much later; earlier is negative."""
-
-    by: float
-    unit: str
-
-
 UNITS = {"second": 1.0, "minute": 60.0, "hour": 3_600.0, "day": 86_400.0, "week": 604_800.0}
 SHIFT = re.compile(rf"(\d+(?:\.\d+)?)(?: +({'|'.join(UNITS)})s?)? +(earlier|later)", re.IGNORECASE)
-
-
-def _delay(text: str) -> _Delay | None:
-    """What "1 day earlier" or "0.5 later" means; None: it is something else."""
-    found = SHIFT.fullmatch(text.strip())
-    if found is None:
-        return None
-    number, unit, way = found[1], (found[2] or "").lower(), found[3].lower()
-    return _Delay(float(number) * UNITS.get(unit, 1.0) * (-1 if way == "earlier" else 1), unit)
-
-
-def _time(text: str, graph: TemporalGraph | None) -> float:
-    return parse_moment(text) if graph is None else graph.when(text)
 
 
 def unseen(
@@ -403,6 +370,14 @@ def _words(option: str, text: str, least: int) -> list[str]:
     return words
 
 
+def _row_and_words(option: str, text: str) -> tuple[int, list[str]]:
+    """The row with which the words of an option begin, and the other words."""
+    first, *others = _words(option, text, 2)
+    if not first.strip(", "):
+        raise CallError(f"{option} {text[:60]!r} does not start with the row of an event")
+    return parse_rows(first)[0], others
+
+
 def read_cases(path: Path, graph: TemporalGraph) -> list[Scenario]:
     """The cases in a JSON file, a list of objects; keys other than these are ignored.
 
@@ -442,9 +417,8 @@ def _case(entry: object, where: str, graph: TemporalGraph) -> Scenario:
             edits.append(kind(*part))
     edits += [_altered(part, where, graph) for part in _list(entry.get("altered", []), "altered", where)]
     if is_link:
-        return Scenario(
-            graph.query_at(entry["src"], entry["dst"], entry["time"]), None, frozenset(removed), tuple(edits)
-        )
+        query = graph.query_at(entry["src"], entry["dst"], entry["time"])
+        return Scenario(query, None, frozenset(removed), tuple(edits))
     if type(entry["event"]) is not int:
         raise CallError(f"{where}: event and removed must be whole numbers, not {json.dumps(entry)[:80]}")
     return Scenario(graph.query(entry["event"]), entry["event"], frozenset(removed), tuple(edits))

@@ -10,25 +10,16 @@ import html
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cody.explaining import recourse_words
-from cody.explaining.reason import reason
-from cody.explaining.unit_words import left_out, sentence_says_all, togetherness, unit_cells, without_units
+from cody.explaining import unit_words
+from cody.explaining.reason import reason, recourse_question
+from cody.explaining.unit_words import number_of_past, togetherness, without_units
 from cody.explaining.waterfall import waterfall_lines
 from cody.graph.edits import ADDED, ALTERED, MOVED, REMOVED
 from cody.models.decision import Above, State, Subject, still
 from cody.search.result import EVALUATIONS, ITERATIONS
+from cody.utils import words
 from cody.utils.tables import TextTable
-from cody.utils.words import (
-    count,
-    earlier,
-    enumerated,
-    heading_of_times,
-    is_date,
-    moment,
-    moment_and_zone,
-    part_of,
-    sanitize,
-)
+from cody.utils.words import count, enumerated, is_date, moment, part_of, sanitize
 
 if TYPE_CHECKING:
     from cody.explaining.explanation import Elsewhere, Event, Explanation
@@ -50,7 +41,7 @@ ONE_ACTION = (
 def text(why: Explanation) -> str:
     """The question, the reason, the answer, its tables and the notes below them."""
     tables = [line for table in tables_of(why) for line in table.as_text().lines()]
-    first = [question(why), *([] if sentence_says_all(why) else [reason(why)]), sentence(why)]
+    first = [question(why), *([] if unit_words.sentence_says_all(why) else [reason(why)]), sentence(why)]
     return "\n".join(part for part in [*first, *tables, *waterfall_lines(why), *notes(why)] if part)
 
 
@@ -76,8 +67,10 @@ def as_html(why: Explanation) -> str:
 
 def _html(why: Explanation) -> Iterator[str]:
     yield f"<p>{html.escape(question(why))}</p><p><b>{html.escape(reason(why))}</b> {html.escape(sentence(why))}</p>"
-    for table in tables_of(why):
-        yield from _html_table(table.as_text())
+    for table in (table.as_text() for table in tables_of(why)):
+        yield "<table><thead>" + _html_row(table, table.headings, "th") + "</thead><tbody>"
+        yield from (_html_row(table, cells, "td") for cells in table.rows)
+        yield "</tbody></table>"
     if why.shares is not None:
         yield f"<pre>{html.escape(chr(10).join(waterfall_lines(why)))}</pre>"
     yield f"<p><small>{html.escape(' '.join(part for part in notes(why) if part))}</small></p>"
@@ -89,9 +82,9 @@ def _html(why: Explanation) -> Iterator[str]:
 def question(why: Explanation) -> str:
     """The link, its time, and the model's prediction."""
     if why.recourse is not None:
-        return recourse_words.question(why, why.recourse, Subject(subject(why), why.src))
+        return recourse_question(why, why.recourse, Subject(subject(why), why.src))
     name = "" if why.event is None else f"Event {why.event}, "
-    when = moment(why.query.time) if why.rows else moment_and_zone(why.query.time)  # tables name the zone
+    when = moment(why.query.time) if why.rows else words.moment_and_zone(why.query.time)  # tables name the zone
     when = when if is_date(why.query.time) else f"time {when}"
     stated = why.decision.stated(why.states[0], Subject(subject(why), why.src))
     return f"{name}{when}: the model {stated}."
@@ -157,16 +150,11 @@ def _closest(why: Explanation) -> str:
         closest = f"Closest: {_changed(why)} {why.decision.effect(why.states[0], why.states[-1])}."
     if why.without_all is not None and not why.is_exhausted:
         everything = "With all edits together" if why.allows_more else f"Without all {len(why.candidates):,}"
-        closest += f" {everything} {_everything_is(why)}."
+        then = f"{still(why.original, why.without_all)}{why.decision.outcome(why.without_all)}"
+        if isinstance(why.decision, Above):
+            (then,) = why.decision.written(why.without_all)
+        closest += f" {everything} it is {then}."
     return closest
-
-
-def _everything_is(why: Explanation) -> str:
-    """What the model decides with all candidates changed."""
-    assert why.without_all is not None
-    if isinstance(why.decision, Above):
-        return f"it is {why.decision.written(why.without_all)[0]}"
-    return f"it is {still(why.original, why.without_all)}{why.decision.outcome(why.without_all)}"
 
 
 def _subject(why: Explanation) -> str:
@@ -194,12 +182,11 @@ def _past(why: Explanation, number: int) -> str:
 
 def _changed(why: Explanation) -> str:
     """The edits of the answer in words."""
-    past = sum(event.edit == REMOVED for event in why.candidates)
-    edits = [event.edit for event, _ in why.steps]
+    past, edits = number_of_past(why), [event.edit for event, _ in why.steps]
     if not why.units or REMOVED not in edits:
         return changed_in_words(edits, past, why.event_name)
     others = changed_in_words([edit for edit in edits if edit != REMOVED], past, why.event_name)
-    return " and ".join(part for part in (without_units(why, past), others) if part)
+    return " and ".join(part for part in (without_units(why), others) if part)
 
 
 def _moved(why: Explanation) -> str:
@@ -210,19 +197,15 @@ def _moved(why: Explanation) -> str:
 def certainty(why: Explanation) -> str:
     """How far a counterfactual can be trusted; empty if there is none."""
     if why.is_unverified:
-        return f"Not verified: {_doubt(why)}."
+        doubt = "no time was left for it; allow more seconds"
+        if (found := why.verification) is not None:
+            doubt = f"{found.by}, the logit is {found.without:.5f}, which does not flip the prediction"
+        return f"Not verified: {doubt}."
     if why.verification is None or not why.is_counterfactual:
         return ""
     smaller = "This explainer does not look for the smallest set." if why.factual else _smaller(why)
     alone = not why.factual and not why.alternatives and why.parameters.get("count") not in (None, 1)
     return f"Verified {why.verification.by}. {smaller}{' No alternative found.' if alone else ''}"
-
-
-def _doubt(why: Explanation) -> str:
-    """Why a counterfactual that was found is not verified."""
-    if why.verification is None:
-        return "no time was left for it; allow more seconds"
-    return f"{why.verification.by}, the logit is {why.verification.without:.5f}, which does not flip the prediction"
 
 
 def _smaller(why: Explanation) -> str:
@@ -279,7 +262,7 @@ def considered(why: Explanation) -> str:
     parts = [count(number[edit], kind) for edit, kind in kinds.items() if number[edit]]
     edits = f"Considered: {', '.join(parts)}." if why.allows_more else ""
     rivals = "" if why.factual else why.decision.remark()  # what is named was not searched against some of them
-    return " ".join(part for part in (edits, left_out(why), rivals) if part)
+    return " ".join(part for part in (edits, unit_words.left_out(why), rivals) if part)
 
 
 def leeway(why: Explanation) -> str:
@@ -302,14 +285,13 @@ def leeway(why: Explanation) -> str:
 
 def simultaneity(why: Explanation) -> str:
     """Advice where many candidates, or the decisive ones, have the same timestamp as the link; else empty."""
-    past = sum(event.edit == REMOVED for event in why.candidates)
+    past = number_of_past(why)
     same = frozenset[int]() if why.unit_name else why.simultaneous
     decisive = [row in same for row in why.removed] if why.is_counterfactual else []
     if not same or (len(same) < MANY_SIMULTANEOUS * past and 2 * sum(decisive) <= len(decisive)):
         return ""
-    which = (
-        f"{sum(decisive)} of {len(decisive)} decisive {why.event_name}s" if len(decisive) > 1 else "the decisive one"
-    )
+    several = f"{sum(decisive)} of {len(decisive)} decisive {why.event_name}s"
+    which = several if len(decisive) > 1 else "the decisive one"
     among = f", including {which}" if any(decisive) else ""
     verb = "has" if len(same) == 1 else "have"
     return f"{len(same)} of {_past(why, past)} {verb} the same timestamp as the {_occasion(why)}{among}. {ONE_ACTION}"
@@ -334,47 +316,32 @@ def protection(why: Explanation) -> str:
 
 def stability(why: Explanation) -> str:
     """In how many models the answer and its alternatives hold, and whether noise changes that; empty if not tested."""
-    if not why.elsewhere:
-        return ""
     models = [each for each in why.elsewhere if each.model]
     noise = [each for each in why.elsewhere if not each.model]
-    return " ".join(part for part in (_in_models(why, models), _alternatives(why, models), _under(why, noise)) if part)
+    return " ".join([*(_in_models(why, models) if models else ()), *_under(why, noise)])
 
 
-def _in_models(why: Explanation, models: Sequence[Elsewhere]) -> str:
-    """Where the answer holds: in this model, and in others that decide the same from the start."""
-    if not models:
-        return ""
+def _in_models(why: Explanation, models: Sequence[Elsewhere]) -> Iterator[str]:
+    """Where the answer holds, of the models that decide the same from the start, and which alternatives in more."""
     agreeing = [each for each in models if each.agrees_with(why.original)]
-    holding = [each.name for each in agreeing if each.holds(0)]
     failing = [each.name for each in agreeing if not each.holds(0)]
     others = [each.name for each in models if each not in agreeing]
-    parts = [f"Holds in {1 + len(holding)} of {count(1 + len(agreeing), 'model')}"]
-    parts[0] += f", not in {enumerated(failing)}." if failing else "."
+    here, *elsewhere = (sum(each.holds(number) for each in agreeing) for number in range(1 + len(why.alternatives)))
+    but = f", not in {enumerated(failing)}" if failing else ""
+    yield f"Holds in {1 + here} of {count(1 + len(agreeing), 'model')}{but}."
     if others:
-        parts.append(f"{count(len(others), 'model')} decided differently from the start: {enumerated(others)}.")
-    return " ".join(parts)
+        yield f"{count(len(others), 'model')} decided differently from the start: {enumerated(others)}."
+    yield from (f"Alternative {n} holds in {1 + held}." for n, held in enumerate(elsewhere, start=1) if held > here)
 
 
-def _alternatives(why: Explanation, models: Sequence[Elsewhere]) -> str:
-    """Which alternatives hold in more models than the answer."""
-    agreeing = [each for each in models if each.agrees_with(why.original)]
-    here = sum(each.holds(0) for each in agreeing)
-    numbers = range(1, len(why.alternatives) + 1)
-    better = [number for number in numbers if sum(each.holds(number) for each in agreeing) > here]
-    return " ".join(
-        f"Alternative {number} holds in {1 + sum(each.holds(number) for each in agreeing)}." for number in better
-    )
-
-
-def _under(why: Explanation, noise: Sequence[Elsewhere]) -> str:
+def _under(why: Explanation, noise: Sequence[Elsewhere]) -> Iterator[str]:
     """Whether the answer holds under noise."""
-    if not noise:
-        return ""
     holding = [each.name for each in noise if each.agrees_with(why.original) and each.holds(0)]
     failing = [each.name for each in noise if each.name not in holding]
-    parts = [f"It {'also ' if not failing else ''}holds {enumerated(holding)}."] if holding else []
-    return " ".join([*parts, *([f"It does not hold {enumerated(failing)}."] if failing else [])])
+    if holding:
+        yield f"It {'also ' if not failing else ''}holds {enumerated(holding)}."
+    if failing:
+        yield f"It does not hold {enumerated(failing)}."
 
 
 # Tables
@@ -453,7 +420,7 @@ def _headings(why: Explanation, first: str, rows: Sequence[int]) -> Line:
     pair = "link" if why.subject == "link" else why.event_name
     if any(why.unit(row) is not None for row in rows):  # events that are added are in none
         pair = why.unit_name or pair
-    return Line(first, pair, heading_of_times(why.query.time), "before", *why.decision.headings, "predicted")
+    return Line(first, pair, words.heading_of_times(why.query.time), "before", *why.decision.headings, "predicted")
 
 
 def _outcome(why: Explanation, margin: float | None) -> str:
@@ -464,24 +431,18 @@ def _line(why: Explanation, event: Event, number: int) -> Line:
     """An edit as a table shows it, without the prediction."""
     unit = why.unit(event.row)
     if unit is not None and unit.name:
-        return Line(*unit_cells(why, unit, first=not number))
+        return Line(*unit_words.unit_cells(why, unit, first=not number))
     named = link(event.src, event.dst, 14)
     carrying = f"{named}, {sanitize(event.carries)}" if event.carries else named
     along = f" + {len(unit.dependants)}" if unit is not None and unit.dependants else ""
     edit = f"{'+ ' if number else ''}{_edit(event)}{along}"
-    return Line(edit, carrying, moment(event.time), earlier(event.time, why.query.time))
+    return Line(edit, carrying, moment(event.time), words.earlier(event.time, why.query.time))
 
 
 def _edit(event: Event) -> str:
     """An edit, as a table names it."""
     named = event.row if event.replaces is None else event.replaces
     return {REMOVED: f"{named}", ADDED: "added", MOVED: f"{named} moved", ALTERED: f"{named} altered"}[event.edit]
-
-
-def _html_table(table: TextTable) -> Iterator[str]:
-    yield "<table><thead>" + _html_row(table, table.headings, "th") + "</thead><tbody>"
-    yield from (_html_row(table, cells, "td") for cells in table.rows)
-    yield "</tbody></table>"
 
 
 def _html_row(table: TextTable, cells: Sequence[str], tag: str) -> str:

@@ -10,6 +10,7 @@ orders may in others.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from itertools import chain, combinations
 from typing import NamedTuple, TypeVar
@@ -21,7 +22,7 @@ from cody.graph import FloatArray, IntArray, Query, TemporalGraph
 from cody.models.contract import Change
 from cody.models.margins import shift
 from cody.search.oracle import Oracle
-from cody.search.policies import latest_first
+from cody.search.policies import Rng, latest_first
 
 MOST_EXACT = 1024  # sets that exact values may take
 STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365)  # of 95 %, for means of 2, 3, … pairs of orders
@@ -44,7 +45,7 @@ class Attribution(NamedTuple):
         return not self.error.any()
 
 
-def attribute(oracle: Oracle, groups: Sequence[Sequence[int]], rng: np.random.Generator) -> Attribution:
+def attribute(oracle: Oracle, groups: Sequence[Sequence[int]], rng: Rng) -> Attribution:
     """The Owen values of the members of groups; with one member in each group, these are the Shapley values.
 
     Args:
@@ -61,11 +62,8 @@ def attribute(oracle: Oracle, groups: Sequence[Sequence[int]], rng: np.random.Ge
         return Attribution(rows, _exact(oracle, groups, everything), np.zeros(len(rows)), base, original)
     pairs = int(min(ORDERS, left // (2 * len(rows))))
     if pairs < 2:
-        needed = min(4 * len(rows), sets) + 2
-        raise CallError(
-            f"attributions of {len(rows)} candidates take at least {needed} evaluations: a budget of "
-            f"{oracle.evaluations} is too small"
-        )
+        needed, budget = min(4 * len(rows), sets) + 2, f"a budget of {oracle.evaluations} is too small"
+        raise CallError(f"attributions of {len(rows)} candidates take at least {needed} evaluations: {budget}")
     drawn = np.array([_sampled(oracle, groups, everything, rng) for _ in range(pairs)])  # [pairs, n]
     return Attribution(rows, drawn.mean(axis=0), _half_widths(drawn), base, original)
 
@@ -96,17 +94,12 @@ def _exact(oracle: Oracle, groups: Sequence[Sequence[int]], everything: Change) 
 
 def _subsets(members: Sequence[Member]) -> list[tuple[float, tuple[Member, ...]]]:
     """All subsets, each with the share of orders in which exactly these come before one that is no member."""
-    count = len(members) + 1
-    return [
-        (1 / (count * math.comb(count - 1, size)), some)
-        for size in range(count)
-        for some in combinations(members, size)
-    ]
+    sizes = range(len(members) + 1)
+    shares = [1 / (len(sizes) * math.comb(len(members), size)) for size in sizes]
+    return [(shares[size], some) for size in sizes for some in combinations(members, size)]
 
 
-def _sampled(
-    oracle: Oracle, groups: Sequence[Sequence[int]], everything: Change, rng: np.random.Generator
-) -> FloatArray:
+def _sampled(oracle: Oracle, groups: Sequence[Sequence[int]], everything: Change, rng: Rng) -> FloatArray:
     """The mean of what each candidate adds in a random order that keeps groups together, and in its reverse. [n]"""
     order = [row for place in rng.permutation(len(groups)) for row in rng.permutation(groups[place]).tolist()]
     added: dict[int, float] = dict.fromkeys(order, 0.0)
@@ -119,13 +112,18 @@ def _sampled(
 
 def pairs_of(graph: TemporalGraph, events: IntArray) -> list[list[int]]:
     """The events of each pair of nodes, the latest first."""
-    found: dict[Change, list[int]] = {}
+    found: dict[Change, list[int]] = defaultdict(list)
     for row in latest_first(graph, events).tolist():
-        found.setdefault(frozenset((int(graph.src[row]), int(graph.dst[row]))), []).append(row)
+        found[frozenset((int(graph.src[row]), int(graph.dst[row])))].append(row)
     return list(found.values())
 
 
-def shapley(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator) -> IntArray:
+def singles(graph: TemporalGraph, events: IntArray) -> list[list[int]]:
+    """Each event on its own, the latest first."""
+    return [[row] for row in latest_first(graph, events).tolist()]
+
+
+def shapley(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: Rng) -> IntArray:
     """First the event with the largest Shapley value for the decision.
 
     Args:
@@ -135,10 +133,10 @@ def shapley(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle
         oracle: Scores removals.
         rng: Draws orders.
     """
-    return _ranked(attribute(oracle, [[row] for row in latest_first(graph, events).tolist()], rng))
+    return _ranked(attribute(oracle, singles(graph, events), rng))
 
 
-def owen(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator) -> IntArray:
+def owen(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: Rng) -> IntArray:
     """First the event with the largest Owen value, where the events of two nodes belong together.
 
     Args:
@@ -151,9 +149,7 @@ def owen(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, r
     return _ranked(attribute(oracle, pairs_of(graph, events), rng))
 
 
-def occlusion(
-    graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator
-) -> IntArray:
+def occlusion(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: Rng) -> IntArray:
     """First the events of the two nodes without whose events, all together, the margin falls furthest.
 
     Args:

@@ -102,11 +102,9 @@ def _without_needless_events(found: SearchResult, session: TwoStageSession, coun
             tested |= smaller
             session.evaluate(sorted(smaller - session.known.keys(), key=sorted))
             evaluated = dict(found.evaluated) | {change: round(session.known[change], DECIMALS) for change in smaller}
-            best = flipping_sets(evaluated)[0][0]
-            rows = found.rows if len(found.rows) <= len(best) else tuple(sorted(best))
-            found = replace(
-                found, rows=rows, counterfactuals=flipping_sets(evaluated), evaluated=tuple(evaluated.items())
-            )
+            flipping = flipping_sets(evaluated)
+            rows = found.rows if len(found.rows) <= len(flipping[0][0]) else tuple(sorted(flipping[0][0]))
+            found = replace(found, rows=rows, counterfactuals=flipping, evaluated=tuple(evaluated.items()))
     return found
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
 from itertools import combinations, islice
 from math import comb
 
 from cody.errors import BudgetError
 from cody.graph import IntArray
-from cody.models.contract import Change
 from cody.search.oracle import Oracle
 from cody.search.result import SearchResult, flipping_sets, result
 
@@ -33,8 +31,8 @@ def prove(oracle: Oracle, ranking: IntArray, found: SearchResult, size: int, *, 
             if smaller and not every:
                 break
             alone = frozenset().union(*(change for change in smaller if len(change) == 1))
-            others = not_evaluated([row for row in ranking.tolist() if row not in alone], length, oracle.evaluated)
-            rest = filter(oracle.is_possible, others)
+            sets = map(frozenset, combinations([row for row in ranking.tolist() if row not in alone], length))
+            rest = (change for change in sets if change not in oracle.evaluated and oracle.is_possible(change))
             while batch := list(islice(rest, oracle.sets_at_once)):
                 oracle.ask(batch)
     except BudgetError as spent:
@@ -49,17 +47,6 @@ def number_of_sets(candidates: int, size: int) -> int:
     (2081, 8)
     """
     return sum(comb(candidates, length) for length in range(min(size, candidates + 1)))
-
-
-def not_evaluated(rows: Collection[int], size: int, evaluated: Collection[Change]) -> Iterator[Change]:
-    """The sets of rows that were not evaluated.
-
-    Args:
-        rows: Candidates.
-        size: Of the sets.
-        evaluated: Sets.
-    """
-    return (change for change in map(frozenset, combinations(rows, size)) if change not in evaluated)
 
 
 def with_best(oracle: Oracle, ranking: IntArray, found: SearchResult, ended: str) -> SearchResult:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -84,8 +85,8 @@ def _least_intrusive(found: SearchResult, space: SearchSpace) -> SearchResult:
     ordered = in_order(dict(found.evaluated), space)
     if not ordered or frozenset(found.rows) == ordered[0][0]:
         return replace(found, counterfactuals=ordered)
-    rows = tuple(sorted(ordered[0][0], key=lambda row: (space.intrusion[row], row)))
-    return replace(found, counterfactuals=ordered, rows=rows)
+    rows = sorted(ordered[0][0], key=lambda row: (space.intrusion[row], row))
+    return replace(found, counterfactuals=ordered, rows=tuple(rows))
 
 
 def in_order(evaluated: Mapping[Change, float], space: SearchSpace) -> Evaluated:
@@ -208,10 +209,7 @@ def shift_event(
         start: When it was proposed; it flips the prediction then.
     """
     own_time = float(base.time[edit.row]) if isinstance(edit, Move) else None
-
-    def margins(times: Sequence[float]) -> list[float]:
-        return _margins(model, base, query, edit, times)
-
+    margins = partial(_margins, model, base, query, edit)
     times = TestedTimes(query, start, min(start, horizon(base, query)), own_time, margins)
     least = _oldest(times) if own_time is None else _nearest(times, own_time)
     run = times.flipping_run()

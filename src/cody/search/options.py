@@ -25,6 +25,8 @@ from cody.search.scout import scout
 from cody.utils.signatures import readable_help
 from cody.utils.words import zone_name
 
+# Options that are whole numbers, and the least of each; None: whoever uses it says what is wrong with it.
+WHOLE_NUMBERS = {"per_day": 1, "size": None, "hops": None, "count": 1, "prove": 1, "seed": 0, "evaluations": None}
 USUAL_COUNT = 3  # counterfactuals that are reported where no number is given, as far as one search finds them
 
 
@@ -67,56 +69,38 @@ class SearchOptions:
         """The same in plain numbers, with the radius of the model where none is given; invalid values are rejected."""
         for name in ("policy", "search", "near"):
             if not callable(getattr(self, name)):
-                raise CallError(
-                    f"{name} must be a function, for example from cody.search.policies or cody.search, "
-                    f"not {getattr(self, name)!r}"
-                )
+                example = "for example from cody.search.policies or cody.search"
+                raise CallError(f"{name} must be a function, {example}, not {getattr(self, name)!r}")
         if self.protect is not None and not isinstance(self.protect, Protected):
-            raise CallError(
-                f"protect must be cody.Protected(events=…, nodes=…, times=…, simultaneous=…), not {self.protect!r}"
-            )
+            form = "cody.Protected(events=…, nodes=…, times=…, simultaneous=…)"
+            raise CallError(f"protect must be {form}, not {self.protect!r}")
         if self.across and (self.edits != (removals,) or self.prove > 1):
             raise CallError("a search across models removes events and proves nothing: leave out edits and prove")
         if self.per_day is not None and (self.has_units or self.across):
             raise CallError("per_day counts single edits of one model's past: leave out by, dependants and robust")
-        return replace(
-            self,
-            per_day=None if self.per_day is None else _at_least(1, "per_day", self.per_day),
-            size=None if self.size is None else whole_number("size", self.size),
-            hops=reach(model) if self.hops is None else whole_number("hops", self.hops),
-            count=None if self.count is None else _at_least(1, "count", self.count),
-            prove=_at_least(1, "prove", self.prove),
-            seed=_at_least(0, "seed", self.seed),
-            evaluations=None if self.evaluations is None else whole_number("evaluations", self.evaluations),
-        )
+        numbers: dict[str, Any] = {"hops": reach(model)}
+        for name, least in WHOLE_NUMBERS.items():
+            if (given := getattr(self, name)) is not None or name in ("prove", "seed"):
+                numbers[name] = whole_number(name, given)
+                if least is not None and numbers[name] < least:
+                    raise CallError(f"{name} must be at least {least}, not {numbers[name]}")
+        return replace(self, **numbers)
 
     def as_parameters(self) -> dict[str, Any]:
         """As plain data, as documents have it; functions by name, each with its own options."""
-        size = SIZE if self.size is None else self.size
+        size, near = SIZE if self.size is None else self.size, name_and_options(self.near)["name"]
         together = {"by": self.by, "dependants": self.dependants}
-        return (
-            {name: given.as_parameters() for name, given in together.items() if given is not None}
-            | {
-                "policy": name_and_options(self.policy),
-                "search": name_and_options(self.search),
-                "candidates": {"size": size, "hops": self.hops, "near": name_and_options(self.near)["name"]},
-                "edits": [name_and_options(propose)["name"] for propose in self.edits],
-                "protect": None if self.protect is None else self.protect.as_parameters(),
-                "count": self.count,
-                "prove": self.prove,
-                "evaluations": self.evaluations,
-                "seconds": None if self.seconds is None else float(self.seconds),
-            }
-            | ({"across": [identity_of(model) for model in self.across]} if self.across else {})
-            | ({"per_day": {"most": self.per_day, "zone": zone_name()}} if self.per_day else {})
-        )
-
-
-def _at_least(least: int, name: str, value: int) -> int:
-    number = whole_number(name, value)
-    if number < least:
-        raise CallError(f"{name} must be at least {least}, not {number}")
-    return number
+        given: dict[str, Any] = {name: given.as_parameters() for name, given in together.items() if given is not None}
+        given |= {name: name_and_options(getattr(self, name)) for name in ("policy", "search")}
+        given |= {
+            "candidates": {"size": size, "hops": self.hops, "near": near},
+            "edits": [name_and_options(propose)["name"] for propose in self.edits],
+            "protect": None if self.protect is None else self.protect.as_parameters(),
+        }
+        given |= {name: getattr(self, name) for name in ("count", "prove", "evaluations")}
+        given["seconds"] = None if self.seconds is None else float(self.seconds)
+        given |= {"across": [identity_of(model) for model in self.across]} if self.across else {}
+        return given | ({"per_day": {"most": self.per_day, "zone": zone_name()}} if self.per_day else {})
 
 
 def name_and_options(function: Callable[..., Any]) -> dict[str, Any]:
@@ -127,15 +111,9 @@ def name_and_options(function: Callable[..., Any]) -> dict[str, Any]:
 
 def options_of(function: Callable[..., Any]) -> dict[str, Any]:
     """The options of a function as plain data: those that were given, and the defaults of the others."""
-    given = function.keywords if isinstance(function, partial) else {}
-    inner = function.func if isinstance(function, partial) else function
+    inner, given = (function.func, function.keywords) if isinstance(function, partial) else (function, {})
     if not inspect.isfunction(inner):
         return {}
     options = inspect.signature(inner).parameters.values()
-    defaults = {option.name: option.default for option in options if option.kind is option.KEYWORD_ONLY}
-    return {option: _plain(value) for option, value in {**defaults, **given}.items()}
-
-
-def _plain(value: Any) -> Any:
-    """Numpy's numbers as Python's."""
-    return value.item() if isinstance(value, np.generic) else value
+    values = {option.name: option.default for option in options if option.kind is option.KEYWORD_ONLY} | given
+    return {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}

@@ -18,7 +18,8 @@ from cody.search.oracle import Oracle
 
 ONWARD = 0.25  # of what passes through an event, the share that came to it through earlier events
 
-Policy = Callable[[TemporalGraph, Query, IntArray, Oracle, np.random.Generator], IntArray]
+Rng = np.random.Generator
+Policy = Callable[[TemporalGraph, Query, IntArray, Oracle, Rng], IntArray]
 
 
 def latest_first(graph: TemporalGraph, events: IntArray) -> IntArray:
@@ -26,7 +27,7 @@ def latest_first(graph: TemporalGraph, events: IntArray) -> IntArray:
     return graph.in_time_order(events)[::-1]
 
 
-def random(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator) -> IntArray:
+def random(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: Rng) -> IntArray:
     """In random order: the baseline of the other policies.
 
     Args:
@@ -39,9 +40,7 @@ def random(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle,
     return rng.permutation(events)
 
 
-def temporal(
-    graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator
-) -> IntArray:
+def temporal(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: Rng) -> IntArray:
     """The most recent first; of equal times, the later row.
 
     Args:
@@ -54,9 +53,7 @@ def temporal(
     return latest_first(graph, events)
 
 
-def spatio_temporal(
-    graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator
-) -> IntArray:
+def spatio_temporal(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: Rng) -> IntArray:
     """The nearest first, of equally near ones the most recent.
 
     Args:
@@ -70,7 +67,7 @@ def spatio_temporal(
     return recent[np.argsort(distances(graph, query, recent), kind="stable")]
 
 
-def flow(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator) -> IntArray:
+def flow(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: Rng) -> IntArray:
     """First the event through which most of what reaches the link passes; needs no evaluations.
 
     Followed backwards, one unit arrives at each node of the link. What arrives at a node is shared among its earlier
@@ -105,9 +102,7 @@ def flow(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, r
     return recent[np.argsort(-np.round(passing.sum(axis=0), 9), kind="stable")]
 
 
-def event_impact(
-    graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: np.random.Generator
-) -> IntArray:
+def event_impact(graph: TemporalGraph, query: Query, events: IntArray, oracle: Oracle, rng: Rng) -> IntArray:
     """First the event whose change alone moves the logit furthest towards a flip. Takes one evaluation for each.
 
     Args:
@@ -118,10 +113,8 @@ def event_impact(
         rng: Not used.
     """
     if oracle.evaluations is not None and oracle.evaluations <= len(events):
-        raise CallError(
-            f"event-impact evaluates each of {len(events)} candidates: a budget of {oracle.evaluations} evaluations "
-            f"is too small, it must be at least {len(events) + 1}"
-        )
+        budget = f"a budget of {oracle.evaluations} evaluations is too small, it must be at least {len(events) + 1}"
+        raise CallError(f"event-impact evaluates each of {len(events)} candidates: {budget}")
     recent = latest_first(graph, events)
     original, *without = oracle.ask([frozenset(), *(frozenset({row}) for row in recent.tolist())])
     return recent[np.argsort([-shift(original, logit) for logit in without], kind="stable")]

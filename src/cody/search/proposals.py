@@ -39,10 +39,8 @@ Proposer = Callable[[TemporalGraph, Query, IntArray, int], Sequence[Proposal]]
 # (graph, query, rows near the link that may be touched, how many edits there is room for) → least intrusive first
 
 AGES = (0.02, 0.3, 0.9)  # how long ago: shares of the events near the link that are more recent
-SOONER, LONGER = (
-    16,
-    4,
-)  # times as recent as the latest of these, as long ago as the oldest: few events have that much effect
+# Times as recent as the latest of these, as long ago as the oldest: few events have that much effect.
+SOONER, LONGER = 16, 4
 PARTNERS = 4  # of each end, the most recent ones
 PAIRS = 10  # of nodes that events are proposed between
 MOVED = 8  # events that are proposed to be moved
@@ -112,13 +110,8 @@ def moves(graph: TemporalGraph, query: Query, rows: IntArray, room: int) -> list
     targets = {times[0], times[min(len(AGES), len(times) - 1)]} if times else set()
     ends = [graph.history(end, query.before)[-MOVED:] for end in (query.src, query.dst)]
     own = sorted_unique(np.concatenate(ends))
-    shifts = [
-        (abs(time - float(graph.time[row])), row, time)
-        for row in own[-MOVED:].tolist()
-        for time in targets
-        if time != graph.time[row]
-    ]
-    return [AnyTime(Move(row, time)) for _, row, time in sorted(shifts)[:room]]
+    shifts = ((abs(time - float(graph.time[row])), row, time) for row in own[-MOVED:].tolist() for time in targets)
+    return [AnyTime(Move(row, time)) for _, row, time in sorted(each for each in shifts if each[0])[:room]]
 
 
 def alterations(graph: TemporalGraph, query: Query, rows: IntArray, room: int) -> list[Proposal]:
@@ -149,8 +142,8 @@ def alterations(graph: TemporalGraph, query: Query, rows: IntArray, room: int) -
     for place, row in enumerate(own.tolist()):
         distance = np.linalg.norm((recent - graph.features[row]) / scale, axis=1)
         others = np.argsort(distance, kind="stable")[np.count_nonzero(distance == 0) :]
-        for other in _spread(others, min(VALUES, room // len(own))):
-            changes.append((float(distance[other]), place, tuple(recent[other].tolist())))
+        some = _spread(others, min(VALUES, room // len(own)))
+        changes += [(float(distance[other]), place, tuple(recent[other].tolist())) for other in some]
     return [Alter(int(own[place]), features) for _, place, features in sorted(changes)]
 
 
@@ -285,9 +278,8 @@ def check_proposers(edits: Any) -> tuple[Proposer, ...]:
     functions = tuple(edits) if isinstance(edits, list | tuple) else (edits,)
     for function in functions:
         if not callable(function):
-            raise CallError(
-                f"edits are functions that propose them, like those of cody.search.proposals, not {function!r:.60}"
-            )
+            what = "edits are functions that propose them, like those of cody.search.proposals"
+            raise CallError(f"{what}, not {function!r:.60}")
     if not functions:
         raise CallError("edits must name at least one function that proposes some, for example removals")
     return functions

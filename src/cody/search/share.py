@@ -21,9 +21,7 @@ def top_share(oracle: Oracle, ranking: IntArray, *, sparsity: float = 0.2) -> Se
     """
     if not 0 <= sparsity <= 1:
         raise CallError(f"sparsity is a share of the candidates, between 0 and 1, not {sparsity}")
-    count = round(sparsity * len(ranking))
-    if sparsity > 0 and len(ranking):
-        count = max(1, count)
+    count = max(round(sparsity * len(ranking)), int(sparsity > 0))
     named = tuple(ranking[:count].tolist())
     return result(oracle, ranking, named, 0, FOUND if len(ranking) else EXHAUSTED, factual=True)
 

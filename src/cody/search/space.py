@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from cody.errors import CallError
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph, whole_number
+from cody.graph.dependants import RULES, WITHIN, Rule, dependants
 from cody.graph.edits import NOTHING, Add, Alter, Edit, Move
+from cody.graph.neighbourhood import Near, ends_first, nearest
 from cody.graph.protected import Protected
-from cody.graph.units import Unit
-from cody.models.contract import Change, Model, Session, as_floats, corrections_of, open_session, size_of, weight_of
+from cody.graph.units import EVENT, KINDS, Label, Unit, UnitKind, day, named_kind, node, pair
+from cody.models import contract
+from cody.models.contract import Change, Model, Session
 from cody.search.daily import DailyLimit
 from cody.search.options import name_and_options
 from cody.search.proposals import AnyTime, Proposal, Proposer
+from cody.utils.words import is_date
 
 IMAGINED = (Add, Move, Alter, AnyTime)
 NO_UNITS: Mapping[int, Unit] = MappingProxyType({})
+MOST_READ = 65_536  # nearest events that are looked at for units
+MOST_EVENTS = 5_000  # of all candidate units together: what one evaluation may change, and what takes memory
+FEWEST, OVERLAP = 3, 0.8  # events of an answer, and the share of it and a unit that both have, to be nearly that unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +63,7 @@ class SearchSpace:
 
     def session(self, model: Model, query: Query) -> Session:
         """A session of a model about sets of rows of this space."""
-        return self.in_units(open_session(model, query, self.events))
+        return self.in_units(contract.open_session(model, query, self.events))
 
     def in_units(self, session: Session) -> Session:
         """A session about sets of rows of this space, from one about sets of events."""
@@ -88,10 +97,21 @@ def build_space(
         protect: Events that may not be changed, whatever is proposed.
         units: What some of the rows stand for; they have no protected events.
     """
+
+    def may_change(edit: Proposal) -> bool:
+        return (isinstance(edit, int) and edit in units) or not _is_protected(graph, edit, protect)
+
     intrusion: dict[int, tuple[int, int]] = {}
     imagined: list[Edit | AnyTime] = []
     for number, propose in enumerate(edits):
-        removed, new = _proposed(propose, graph, query, rows, size - len(imagined), protect, units)
+        room = size - len(imagined)
+        allowed = [edit for edit in propose(graph, query, rows, room) if may_change(edit)]
+        new = [edit for edit in allowed if isinstance(edit, IMAGINED)]
+        if len(new) > room:
+            name = name_and_options(propose)["name"]
+            advice = "propose fewer, or allow more candidates"
+            raise CallError(f"{name} proposes {len(new)} edits, and there is room for {room}: {advice}")
+        removed = (_past(query, rows, row) for row in allowed if not isinstance(row, IMAGINED))
         intrusion |= dict.fromkeys(removed, (number, 0))
         first = graph.num_events + len(imagined)
         intrusion |= {first + place: (number, place) for place in range(len(new))}
@@ -104,38 +124,6 @@ def build_space(
     units = {row: unit for row, unit in units.items() if row in intrusion}
     members = {row: unit.change for row, unit in units.items()}
     return SearchSpace(longer, longer.in_time_order(known), events, intrusion, frozenset(at_any_time), units, members)
-
-
-class Proposed(NamedTuple):
-    """What one function proposes."""
-
-    removed: list[int]
-    imagined: list[Edit | AnyTime]
-
-
-def _proposed(
-    propose: Proposer,
-    graph: TemporalGraph,
-    query: Query,
-    rows: IntArray,
-    room: int,
-    protect: Protected | None,
-    units: Mapping[int, Unit],
-) -> Proposed:
-    """What a function proposes, without changes of protected events; invalid proposals are rejected."""
-    proposed = propose(graph, query, rows, room)
-    allowed = [
-        edit
-        for edit in proposed
-        if (isinstance(edit, int) and edit in units) or not _is_protected(graph, edit, protect)
-    ]
-    imagined = [edit for edit in allowed if isinstance(edit, IMAGINED)]
-    if len(imagined) > room:
-        raise CallError(
-            f"{name_and_options(propose)['name']} proposes {len(imagined)} edits, and there is room for {room}: "
-            "propose fewer, or allow more candidates"
-        )
-    return Proposed([_past(query, rows, row) for row in allowed if not isinstance(row, IMAGINED)], imagined)
 
 
 def _check_visible(graph: TemporalGraph, query: Query, edits: Sequence[Edit]) -> None:
@@ -188,23 +176,162 @@ class UnitSession:
         for change in changes:
             events = self.change(change)
             if batch and sum(map(len, batch)) + len(events) > EVENTS_AT_ONCE:
-                logits += as_floats(self.session.logits(batch))
+                logits += contract.as_floats(self.session.logits(batch))
                 batch = []
             batch.append(events)
-        return np.array(logits + as_floats(self.session.logits(batch)), dtype=np.float64)
+        return np.array(logits + contract.as_floats(self.session.logits(batch)), dtype=np.float64)
 
     @property
     def size(self) -> int:
-        return size_of(self.session)
+        return contract.size_of(self.session)
 
     @property
     def weight(self) -> int:
-        return weight_of(self.session)
+        return contract.weight_of(self.session)
 
     @property
     def corrections(self) -> Mapping[Change, float]:
         """Answers that the session has corrected since, as sets of units."""
-        corrected = corrections_of(self.session)
+        corrected = contract.corrections_of(self.session)
         if not corrected:
             return {}
         return {units: corrected[events] for units in self.requested if (events := self.change(units)) in corrected}
+
+
+# Which units are candidates: those of the nearest events, each with all its events before the link.
+
+
+@dataclass(slots=True, eq=False)
+class NearUnits:
+    """The units near a link; each is known by the same row whatever the number of candidates."""
+
+    graph: TemporalGraph
+    query: Query  # the link, as the model sees it
+    hops: int  # neighbourhood radius
+    near: Near  # finds the nearest events
+    protect: Protected | None  # events that may not be removed, as of this link: units are without them
+    kind: UnitKind | None  # which events change together; None: each event is a unit of its own
+    rule: Rule | None  # which events go along with others; None: none
+    row_of: dict[Label, int] = field(default_factory=dict)  # by which each unit is known
+    left_out: int = 0  # of the units that were wanted last, because all together would be too large
+
+    def of_size(self, size: int) -> dict[int, Unit]:
+        """At most `size` units, by the row that each is known by, the nearest first."""
+        if self.kind is None:
+            rows = nearest(self.graph, self.query, self.hops, size, self.near, self.protect)
+            units = {row: Unit("", np.array([row])) for row in rows.tolist()}
+        else:
+            units = self._units(self.kind, size)
+        return self._limited(units)
+
+    def known_by(self, rows: Sequence[int]) -> dict[int, Unit]:
+        """The units that rows stand for, where a user names rows; rows that stand for themselves are left out."""
+        given = np.array([row for row in rows if row < self.query.before], dtype=np.int64)
+        if self.kind is None:
+            labelled = {row: Unit("", np.array([row])) for row in given.tolist()}
+        else:
+            labels = self.kind.labels(self.graph, self.query, given)
+            pairs = [(row, label) for row, some in zip(given.tolist(), labels, strict=True) for label in some]
+            if self.kind.anchors is not None:
+                named = [label for _, label in pairs]
+                anchors = dict(zip(named, self.kind.anchors(self.graph, self.query, self.hops, named), strict=True))
+                pairs = [(row, label) for row, label in pairs if anchors[label] == row]
+            made = self.kind.units(self.graph, self.query.before, [label for _, label in pairs])
+            labelled = {row: unit for (row, _), unit in zip(pairs, made, strict=True)}
+        free = {row: unit._replace(rows=self._unprotected(unit.rows)) for row, unit in labelled.items()}
+        return {row: unit._replace(dependants=self._dependants(unit.rows.tolist())) for row, unit in free.items()}
+
+    def _units(self, kind: UnitKind, size: int) -> dict[int, Unit]:
+        labels = self._nearest_labels(kind, size)
+        named = [(label, self.row_of[label]) for label in labels if label in self.row_of]
+        made = kind.units(self.graph, self.query.before, [label for label, _ in named])
+        free = (unit._replace(rows=self._unprotected(unit.rows)) for unit in made)
+        return {row: unit for (_, row), unit in zip(named, free, strict=True) if len(unit.rows)}
+
+    def _nearest_labels(self, kind: UnitKind, size: int) -> list[Label]:
+        """The labels of the nearest events, the nearest first; what a unit is known by is noted in `row_of`."""
+        count = size
+        while True:
+            rows = nearest(self.graph, self.query, self.hops, count, self.near, self.protect)
+            labelled = kind.labels(self.graph, self.query, rows)
+            labels = list(dict.fromkeys(chain.from_iterable(labelled)))
+            if len(labels) >= size or len(rows) < count or count >= MOST_READ:
+                break
+            count *= 4
+        labels = labels[:size]
+        if kind.anchors is None:  # an event belongs to one unit, so the nearest one is that of no other
+            for row, some in zip(rows.tolist(), labelled, strict=True):
+                self.row_of |= {label: self.row_of.get(label, row) for label in some}
+        else:
+            anchors = zip(labels, kind.anchors(self.graph, self.query, self.hops, labels), strict=True)
+            self.row_of |= {label: row for label, row in anchors if row is not None}
+        return labels
+
+    def _unprotected(self, rows: IntArray) -> IntArray:
+        return rows if self.protect is None else rows[~self.protect.mask(self.graph, rows)]
+
+    def _limited(self, units: dict[int, Unit]) -> dict[int, Unit]:
+        """The nearest units with what goes along, as many as are not too large to be evaluated together."""
+        chosen: dict[int, Unit] = {}
+        events = self.left_out = 0
+        for row, unit in units.items():
+            complete = unit._replace(dependants=self._dependants(unit.rows.tolist()))
+            events += len(complete.rows) + len(complete.dependants)
+            if chosen and events > MOST_EVENTS:
+                self.left_out = len(units) - len(chosen)
+                break
+            chosen[row] = complete
+        return chosen
+
+    def _dependants(self, rows: Iterable[int]) -> IntArray:
+        if self.rule is None:
+            return np.zeros(0, dtype=np.int64)
+        return self._unprotected(dependants(self.graph, self.rule, rows, self.query.before))
+
+
+def nearly_a_unit(graph: TemporalGraph, query: Query, rows: Sequence[int]) -> tuple[Unit, int] | None:
+    """The conversation, node or day that a set of events nearly is, and how many of them it has; None: it is none.
+
+    Most of the events belong to it, and they are most of its events.
+
+    Args:
+        graph: The log.
+        query: The link.
+        rows: The events.
+    """
+    real = np.array([row for row in rows if row < graph.num_events], dtype=np.int64)
+    if len(real) < FEWEST or len(real) < len(rows):
+        return None
+    found: list[tuple[float, Unit, int]] = []
+    # Seconds since a first event grow into dates.
+    dated = is_date(float(graph.time[real].min())) and is_date(query.time)
+    for kind in (pair, node, day) if dated else (pair, node):
+        counted = Counter(chain.from_iterable(kind.labels(graph, query, real)))
+        if not counted:
+            continue
+        label, shared = counted.most_common(1)[0]
+        (unit,) = kind.units(graph, query.before, [label])
+        found.append((shared / (len(real) + len(unit.rows) - shared), unit, shared))
+    overlap, unit, shared = max(found, key=lambda each: each[0], default=(0.0, Unit("", real), 0))
+    return (unit, shared) if overlap >= OVERLAP else None
+
+
+def written_units(parameters: Mapping[str, Any], model: Model, graph: TemporalGraph, query: Query) -> NearUnits | None:
+    """The units near a link that the settings of a document describe; None: they were made by a user's function.
+
+    Args:
+        parameters: The settings.
+        model: The model that is explained.
+        graph: The log of events.
+        query: The link.
+    """
+    by, rule, settings = (parameters.get(name) or {} for name in ("by", "dependants", "candidates"))
+    if not all(isinstance(each, dict) for each in (by, rule, settings)):
+        raise CallError("its settings are not understood")
+    if by.get("name", EVENT) not in KINDS or (rule and rule.get("name") not in RULES):
+        return None
+    kind = named_kind(by.get("name", EVENT), gap=by.get("gap"), ends=bool(by.get("ends")))
+    chosen = RULES[rule["name"]](rule.get("within", WITHIN)) if rule else None
+    protect = Protected.from_parameters(parameters.get("protect"))
+    seen, hops = contract.as_seen(model, graph, query), int(settings.get("hops") or 1)
+    return NearUnits(graph, seen, hops, ends_first, protect and protect.at(query), kind, chosen)

@@ -61,17 +61,17 @@ class Tree:
         self.closed = np.empty(self.child.shape, dtype=bool)  # [≥ n, m]
         self.value = np.empty(self.child.shape)  # [≥ n, m] mean own score of the visited sets below, itself included
         self.exploration = np.empty(self.child.shape)  # [≥ n, m] 1 / sqrt(visits)
-        self._resize(64)
+        self.resize(64)
 
     def copy(self) -> Tree:
         """A tree that can be grown without changing this one."""
         other = object.__new__(Tree)
         for name, value in vars(self).items():
             setattr(other, name, value.copy() if isinstance(value, (list, dict)) else value)
-        other._resize(len(self) + 32)
+        other.resize(len(self) + 32)
         return other
 
-    def _resize(self, rows: int) -> None:
+    def resize(self, rows: int) -> None:
         """Copy the columns of children into new ones with that many rows."""
         for name, empty in {"child": UNVISITED, "closed": False, "value": 0.0, "exploration": 1.0}.items():
             old = getattr(self, name)
@@ -82,10 +82,6 @@ class Tree:
     def __len__(self) -> int:
         return len(self.bits)
 
-    @property
-    def is_closed(self) -> bool:
-        return not self.open[ROOT]
-
     def events(self, node: int) -> tuple[int, ...]:
         """The events of a set, in the order of the path to it."""
         path: list[int] = []
@@ -93,11 +89,6 @@ class Tree:
             path.append(self.ranking[self.rank[node]])
             node = self.parent[node]
         return tuple(reversed(path))
-
-    def reserve_row(self) -> None:
-        """Have room for one more node."""
-        if len(self) == len(self.child):
-            self._resize(2 * len(self))
 
 
 def cody(
@@ -204,7 +195,7 @@ def _search(
 
 def _iterate(tree: Tree, oracle: Oracle, iterations: int, ahead: int, stop_at_first: bool) -> str:
     """Grow the tree until something ends it."""
-    while not tree.is_closed:
+    while tree.open[ROOT]:
         if stop_at_first and tree.limit <= len(tree.ranking):
             return FOUND
         if len(tree) >= iterations:
@@ -255,7 +246,8 @@ def _visit(tree: Tree, parent: int, rank: int, logit: float) -> None:
 
 def _expand(tree: Tree, parent: int, rank: int, logit: float) -> int:
     """Add a visited set and its unvisited children."""
-    tree.reserve_row()
+    if len(tree) == len(tree.child):
+        tree.resize(2 * len(tree))
     node = len(tree)
     bits = 0 if node == ROOT else tree.bits[parent] | 1 << rank
     moved = shift(tree.original, logit)
@@ -329,11 +321,9 @@ def _backpropagate(tree: Tree, node: int) -> None:
 
 def _best(tree: Tree) -> int:
     """The smallest counterfactual, of equal ones that with the largest shift; if there is none, the largest shift."""
-    nodes = range(len(tree))
-    flipped = [node for node in nodes if tree.flipped[node]]
-    if flipped:
+    if flipped := [node for node in range(len(tree)) if tree.flipped[node]]:
         return min(flipped, key=lambda node: (tree.depth[node], -tree.shift[node]))
-    return min(nodes, key=lambda node: (-tree.shift[node], tree.depth[node]))
+    return min(range(len(tree)), key=lambda node: (-tree.shift[node], tree.depth[node]))
 
 
 def _removal(tree: Tree, parent: int, rank: int) -> Change:
@@ -357,20 +347,15 @@ def _guess(tree: Tree, oracle: Oracle, count: int) -> list[Change]:
     tree = tree.copy()
     wanted: list[Change] = []
     for _ in range(4 * count):
-        if tree.is_closed or len(wanted) == count:
+        if not tree.open[ROOT] or len(wanted) == count:
             break
         parent, rank = _select(tree)
         removal = _removal(tree, parent, rank)
         logit = oracle.remembered(removal)
         if logit is None:
             wanted.append(removal)
-            moved = tree.shift[parent] + _alone(tree, rank)
+            alone = tree.ids.get(1 << rank)
+            moved = tree.shift[parent] + (0.0 if alone is None else tree.shift[alone])
             logit = tree.original - moved if tree.original > 0 else tree.original + moved
         _visit(tree, parent, rank, logit)
     return wanted
-
-
-def _alone(tree: Tree, rank: int) -> float:
-    """The shift by an event alone, as far as it is known."""
-    node = tree.ids.get(1 << rank)
-    return 0.0 if node is None else tree.shift[node]

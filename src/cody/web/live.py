@@ -31,9 +31,9 @@ from cody.models.decided import decide
 from cody.models.predict import Predictions, likely_partners, predict
 from cody.models.predictions import LabelPredictions, label_query
 from cody.search import SearchResult
-from cody.search.near_units import NearUnits
 from cody.search.oracle import Oracle, counting
 from cody.search.result import FOUND, result
+from cody.search.space import NearUnits
 from cody.study.explainers import WHY_NOT, explainer, find, find_edits
 from cody.utils.deadline import until
 from cody.utils.words import moment_and_zone
