@@ -203,7 +203,14 @@ class Replays(NamedTuple):
     watch: Watch | None
 
     def claim(self, about: str, chosen: Sequence[Any], of: int, faults_of: Callable[[Any], list[str]]) -> Claim:
-        """A claim about many sets, by those that are chosen of them."""
+        """A claim about many sets, by those that are chosen of them.
+
+        Args:
+            about: The claim.
+            chosen: The sets to replay.
+            of: How many sets the claim is about.
+            faults_of: What speaks against it in one of them.
+        """
         if not chosen:
             return Claim(about, NOT_CHECKED, f"none of {of:,} sets was replayed")
         faults: list[str] = []
