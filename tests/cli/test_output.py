@@ -17,10 +17,11 @@ import pytest
 from click.testing import CliRunner
 
 from cody import cli
-from cody.cli import progress, show
+from cody.cli import progress
 from cody.cli.command import Command
 from cody.cli.messages import say
 from cody.cli.options import DataSource
+from cody.cli.train import epoch
 from cody.data import save_graph
 from cody.train.checkpoint import Checkpoint, save_model
 from cody.train.training import Quality, TrainingProgress
@@ -241,6 +242,6 @@ def test_messages_have_colours_on_a_terminal_only(capsys):
 
 def test_the_line_of_an_epoch_fits_a_terminal():
     perfect = Quality(1.0, 1.0, 1.0, 1.0)
-    line = show.epoch(TrainingProgress(999, 1, 1, loss=10.0, validation=perfect, best=True))
+    line = epoch(TrainingProgress(999, 1, 1, loss=10.0, validation=perfect, best=True))
     assert len(line) < 80
     assert line == "epoch 999  loss 10.0000  validation AP 100.00 %, unseen nodes 100.00 %  best"

@@ -13,6 +13,7 @@ import pytest
 import cody
 from cody.baselines import tgnnexplainer
 from cody.cli import show
+from cody.cli.messages import print_parts
 from cody.engine import Replay, fast_model
 from cody.errors import BudgetError, CallError, DataError, ModelError, ProbabilityWarning
 from cody.explaining.explanation import Explanation
@@ -732,7 +733,7 @@ def check_it_can_be_shown(why):
     texts += [why.verdict, why._repr_html_()]
     assert all(line.isprintable() for text in texts for line in text.splitlines())
     assert len(why.to_frame()) == len(why.rows)
-    show.print_parts(show.explanation(why))
+    print_parts(show.explanation(why))
 
 
 def test_a_document_with_any_value_replaced_is_refused_or_can_be_shown():

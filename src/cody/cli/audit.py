@@ -11,12 +11,10 @@ from pathlib import Path
 import click
 
 from cody.cli import options as shared
-from cody.cli.command import COUNT, LINES, bundled, command, given_by, option_fields
-from cody.cli.messages import print_csv, print_json
-from cody.cli.options import ModelSource, csv_option, html_option, json_option, model_options, parse_period
+from cody.cli.command import LINES, bundled, command, given_by, option_fields
+from cody.cli.messages import Prose, ShownPart
 from cody.cli.progress import progress
 from cody.cli.running import made_there, stoppable, worker_opener
-from cody.cli.show import Prose, ShownPart, print_parts
 from cody.errors import CallError
 from cody.study.audit import LINKS
 from cody.study.audit import audit as audit_model
@@ -37,29 +35,23 @@ class AuditOptions:
     """Which links are scored, who does the work, and where the result goes."""
 
     links: int = _links(
-        type=COUNT,
-        default=LINKS,
-        help="Number of events to draw; where links are predicted, as many that did not happen join.",
+        "Number of events to draw; where links are predicted, as many that did not happen join.", default=LINKS
     )
     period: str | None = given_by(shared.period_option)
     seed: int = given_by(shared.seed_option)
     threshold: float | None = _decision(
-        type=float, metavar="P", help="Predicted above this probability. Default: the model's, else 0.5."
+        "Predicted above this probability. Default: the model's, else 0.5.", metavar="P"
     )
-    source: ModelSource = given_by(model_options)
+    source: shared.ModelSource = given_by(shared.model_options)
     workers: int = given_by(shared.workers_option)
     ray: str | None = given_by(shared.ray_option)
-    out: Path | None = _output(type=LINES, help="File for the scores of each link; resumes an existing file.")
-    html: Path | None = given_by(html_option)
-    as_csv: bool = given_by(csv_option)
-    as_json: bool = given_by(json_option)
+    out: Path | None = _output("File for the scores of each link; resumes an existing file.", type=LINES)
+    output: shared.OutputOptions = given_by(shared.output_options)
     at_most: Sequence[str] = _output(
-        multiple=True,
-        metavar="NAME=SHARE",
-        help="A check: this intervention changes at most this share of the decisions. Repeatable.",
+        "A check: this intervention changes at most this share of the decisions. Repeatable.", metavar="NAME=SHARE"
     )
     fail_on: str = _output(
-        type=click.Choice([FAIL, WARN, NEVER]), default=NEVER, help="Exit with code 1 if a check fails, or warns."
+        "Exit with code 1 if a check fails, or warns.", type=click.Choice([FAIL, WARN, NEVER]), default=NEVER
     )
 
 
@@ -80,11 +72,10 @@ def audit(options: AuditOptions) -> None:
     The past of many predictions is modified in one way after the other, and each time the model decides again. These
     are events of the test period, and as many links that did not happen unless labels are predicted.
     """
-    shared.check_formats(options.as_csv, options.as_json)
+    options.output.check()
     limits = dict(map(_limit, options.at_most))
     if options.ray is not None and options.workers > 1:
         raise CallError("give --workers or --ray, not both")
-    shared.check_page(options.html)
     shared.use_threads(1)
     source, named = options.source, options.source.named()
     model = source.open(named)
@@ -98,7 +89,7 @@ def audit(options: AuditOptions) -> None:
             model,
             named.graph,
             links=options.links,
-            period=TEST_PERIOD if options.period is None else parse_period(options.period),
+            period=TEST_PERIOD if options.period is None else shared.parse_period(options.period),
             at_most=limits,
             threshold=options.threshold,
             seed=options.seed,
@@ -109,13 +100,8 @@ def audit(options: AuditOptions) -> None:
             load=made_there(source.model),
             watch=move,
         )
-    shared.write_page(lambda: report.to_html(named.name, named.data), options.html)
-    if options.as_json:
-        print_json(report.to_dict())
-    elif options.as_csv:
-        print_csv(COLUMNS, _rows(report))
-    else:
-        print_parts(_shown(report, named.name, named.data))
+    shared.write_page(lambda: report.to_html(named.name, named.data), options.output.html)
+    options.output.print(report, COLUMNS, _rows(report), _shown(report, named.name, named.data))
     if options.fail_on != NEVER and report.status in (FAIL, options.fail_on):
         sys.exit(1)
 

@@ -9,12 +9,11 @@ from pathlib import Path
 import click
 import msgspec
 
-from cody.cli.command import COUNT, FOLDER, CommandGroup, Output, argument, bundled, option, option_fields, real, whole
-from cody.cli.messages import print_json
+from cody.cli.command import FOLDER, CommandGroup, Output, argument, bundled, option, option_fields, real, whole
+from cody.cli.messages import print_json, print_parts
 from cody.cli.options import json_option, names_in, use_threads
 from cody.cli.progress import progress
 from cody.cli.running import say_failures, stoppable
-from cody.cli.show import print_parts
 from cody.cli.show_benchmark import FORMATS, benchmark_parts, shown_rows
 from cody.data.mechanisms import MECHANISMS
 from cody.errors import CallError, DataError
@@ -34,21 +33,19 @@ ENTRY = Output("an entry", ".json")
 class BenchmarkOptions:
     """Which explainers explain which models on which logs."""
 
-    out: Path = _run(type=FOLDER, required=True, help="Folder for the records; resumes an existing one.")
-    mechanisms: str = _run(default=ALL, metavar="NAMES", help=f"{', '.join(MECHANISMS)}, or all.")
+    out: Path = _run("Folder for the records; resumes an existing one.", type=FOLDER, required=True)
+    mechanisms: str = _run(f"{', '.join(MECHANISMS)}, or all.", default=ALL, metavar="NAMES")
     explainers: str = _run(
-        default=",".join(BENCHMARKED), metavar="NAMES", help="Names, as of cody evaluate; MODULE:FUNCTION for your own."
+        "Names, as of cody evaluate; MODULE:FUNCTION for your own.", default=",".join(BENCHMARKED), metavar="NAMES"
     )
-    models: str = _run(default=ORACLE, metavar="NAMES", help=f"{', '.join(BENCHMARK_MODELS)}, or all.")
+    models: str = _run(f"{', '.join(BENCHMARK_MODELS)}, or all.", default=ORACLE, metavar="NAMES")
     checks: str = _run(
-        default=NONE,
-        metavar="NAMES",
-        help=f"Explain each link again with one difference: {', '.join(CHECKS)}, all or none.",
+        f"Explain each link again with one difference: {', '.join(CHECKS)}, all or none.", default=NONE, metavar="NAMES"
     )
-    links: int = _run(type=COUNT, default=20, help="Links of each mechanism.")
-    episodes: int = _run(type=COUNT, default=100, help="How often each mechanism causes a link.")
-    noise: float = _run(type=real(0, 100), default=1.0, help="Random events, as a share of those of the mechanism.")
-    seed: int = _run(type=whole(0), default=0, help="Seed of the logs, the links and the explainers.")
+    links: int = _run("Links of each mechanism.", default=20)
+    episodes: int = _run("How often each mechanism causes a link.", default=100)
+    noise: float = _run("Random events, as a share of those of the mechanism.", type=real(0, 100), default=1.0)
+    seed: int = _run("Seed of the logs, the links and the explainers.", type=whole(0), default=0)
 
     @property
     def logs(self) -> list[str]:

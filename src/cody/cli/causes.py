@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from cody.cli import options as shared
-from cody.cli.command import COUNT, FILE, argument, bundled, command, given_by, option_fields
-from cody.cli.messages import print_csv, print_json
+from cody.cli.command import FILE, argument, bundled, command, given_by, option_fields
+from cody.cli.messages import Prose, ShownPart
 from cody.cli.progress import progress
 from cody.cli.view import read_documents
 from cody.errors import CallError, DataError
@@ -18,7 +18,9 @@ from cody.explaining.explanation import Explanation
 from cody.graph.units import day, node, pair
 from cody.study.causes import MOST, TRIED, SharedCauses
 from cody.study.causes import shared_causes as causes_of
+from cody.study.causes_words import notes, table
 
+COLUMNS = ("number", "name", "events", "flips", "more", "own")
 EVENT = "event"
 KINDS = {EVENT: None, "pair": pair, "node": node, "day": day}
 _causes = option_fields("The causes")
@@ -28,13 +30,11 @@ _causes = option_fields("The causes")
 class CauseOptions:
     """What a cause is, how many are looked for, and where the result goes."""
 
-    by: str = _causes(type=click.Choice([*KINDS]), default=EVENT, help="What one cause is.")
-    most: int = _causes(type=COUNT, default=MOST, help="Maximum number of causes.")
-    tried: int = _causes(type=COUNT, default=TRIED, help="Number of possible causes evaluated for each place.")
-    predicted: bool = _causes(is_flag=True, help="Only of links that are predicted, or flagged.")
-    html: Path | None = given_by(shared.html_option)
-    as_csv: bool = given_by(shared.csv_option)
-    as_json: bool = given_by(shared.json_option)
+    by: str = _causes("What one cause is.", type=click.Choice([*KINDS]), default=EVENT)
+    most: int = _causes("Maximum number of causes.", default=MOST)
+    tried: int = _causes("Number of possible causes evaluated for each place.", default=TRIED)
+    predicted: bool = _causes("Only of links that are predicted, or flagged.")
+    output: shared.OutputOptions = given_by(shared.output_options)
 
 
 @command(
@@ -54,8 +54,7 @@ def causes(files: Sequence[Path], options: CauseOptions, source: shared.ModelSou
 
     Greedy: each cause is the one without which most further predictions flip; each set is verified on all of them.
     """
-    shared.check_formats(options.as_csv, options.as_json)
-    shared.check_page(options.html)
+    options.output.check()
     whys = [why for file in files for why in _explanations(file) if why.original > 0 or not options.predicted]
     if not whys:
         raise CallError(
@@ -67,7 +66,8 @@ def causes(files: Sequence[Path], options: CauseOptions, source: shared.ModelSou
         found = causes_of(
             whys, model, named.graph, by=KINDS[options.by], most=options.most, tried=options.tried, watch=move
         )
-    _show(found, options)
+    shared.write_page(found.to_html, options.output.html)
+    options.output.print(found, COLUMNS, found.rows(), _parts(found))
 
 
 def _explanations(file: Path) -> list[Explanation]:
@@ -80,17 +80,8 @@ def _explanations(file: Path) -> list[Explanation]:
     return read
 
 
-def _show(found: SharedCauses, options: CauseOptions) -> None:
-    shared.write_page(found.to_html, options.html)
-    if options.as_json:
-        print_json(found.to_dict())
-    elif options.as_csv:
-        print_csv(("number", "name", "events", "flips", "more", "own"), found.rows())
-    else:
-        from cody.cli.show import Prose, print_parts
-        from cody.study.causes_words import notes, table
-
-        print_parts([Prose(found.sentence, bold=True)])
-        if found.causes:
-            print_parts(["", table(found), ""])
-        print_parts(map(Prose, notes(found)))
+def _parts(found: SharedCauses) -> Iterator[ShownPart]:
+    yield Prose(found.sentence, bold=True)
+    if found.causes:
+        yield from ("", table(found), "")
+    yield from map(Prose, notes(found))

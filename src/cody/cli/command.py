@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field, fields
+from dataclasses import Field, field, fields
 from functools import partial, wraps
 from importlib import import_module
 from pathlib import Path
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from cody.cli import messages, progress
-from cody.errors import closest, did_you_mean
+from cody.errors import CallError, closest, did_you_mean
 from cody.utils import start, words
 
 if TYPE_CHECKING:
@@ -130,12 +130,42 @@ def argument(name: str, about: str, **settings: Any) -> Decorator[Any]:
 
 
 def option_fields(title: str) -> Callable[..., Any]:
-    """What makes fields of a dataclass (`bundled`) whose values are given by options of their names, in one section."""
+    """What makes fields of a dataclass (`bundled`) whose values are given by options of their names, in one section.
 
-    def given(**settings: Any) -> Any:
-        return field(metadata={"option": lambda name: option(f"--{name}", section=title, **settings)})
+    A field begins with its line of help. Its type says what the option takes: a bool is a flag, an int a number from
+    1 on, and options of several texts can be repeated.
+    """
+
+    def given(about: str, **settings: Any) -> Any:
+        def of_field(each: Field[Any]) -> Decorator[Any]:
+            kind = str(each.type)
+            implied = TAKEN.get(kind) or TAKEN.get(kind.removesuffix(" | None"), {})
+            return option(option_name(each.name), section=title, help=about, **(implied | settings))
+
+        return field(metadata={"option": of_field})
 
     return given
+
+
+def option_name(parameter: str) -> str:
+    return f"--{parameter.replace('_', '-')}"
+
+
+def given(options: Any, *names: str) -> list[str]:
+    """Those of the options of a dataclass (`bundled`) that are given: all of its fields, or those of some names."""
+    values = {name: getattr(options, name) for name in names or [each.name for each in fields(options)]}
+    return [option_name(name) for name, value in values.items() if value not in (None, "", ()) and value is not False]
+
+
+def refuse(what: str, others: Mapping[str, bool]) -> None:
+    """Refuse options that do not go with another one.
+
+    Args:
+        what: What the other one is about.
+        others: The options, and whether each is given.
+    """
+    for option_ in (name for name, is_given in others.items() if is_given):
+        raise CallError(f"{what}: leave out {option_}")
 
 
 def given_by(shared: Decorator[Any]) -> Any:
@@ -149,7 +179,7 @@ def bundled(name: str, kind: type, *options: Decorator[Any]) -> Decorator[Any]:
     Without `options`, they are those of its fields.
     """
     names = [each.name for each in fields(kind)]
-    options = options or tuple(each.metadata["option"](each.name.replace("_", "-")) for each in fields(kind))
+    options = options or tuple(each.metadata["option"](each) for each in fields(kind))
 
     def decorate(function: Function) -> Function:
         @wraps(function)
@@ -282,6 +312,13 @@ class Number(AnyType):
 
 whole, real = partial(Number, click.INT), partial(Number, click.FLOAT)
 COUNT = whole(1)
+TAKEN: dict[str, dict[str, Any]] = {  # the annotation of a field → what its option takes, unless it says so itself
+    "bool": {"is_flag": True},
+    "bool | None": {"is_flag": True, "default": None},
+    "int": {"type": COUNT},
+    "float": {"type": float},
+    "Sequence[str]": {"multiple": True},
+}
 FILE = click.Path(path_type=Path)  # to be read
 
 # Endings that say what a file is. One that is not listed may mean anything.

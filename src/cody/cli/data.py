@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 
 from cody.cli.command import COUNT, FOLDER, TABLE, CommandGroup, argument, bundled, option, option_fields, whole
-from cody.cli.messages import print_json, say
+from cody.cli.messages import print_json, print_parts, say
 from cody.cli.options import DataSource, EditOptions, data_argument, edit_options, file_argument, json_option
 from cody.cli.progress import progress
-from cody.data import data_directory, datasets, summarise, verify_graph
+from cody.data import Dataset, DataSummary, data_directory, datasets, is_here, summarise, verify_graph
 from cody.data import fetch as download
 from cody.data.named import pin_note
 from cody.data.readers import is_saved_graph, unused_columns
@@ -30,9 +32,16 @@ _columns = option_fields("Columns")
 @data.command("list")
 def list_() -> None:
     """List the data sets known by name, and say which of them are on this machine."""
-    from cody.cli import show
+    print_parts([_known(datasets()), f"Data directory: {data_directory()} (set CODY_DATA to use another)"])
 
-    show.print_parts([show.datasets(datasets()), f"Data directory: {data_directory()} (set CODY_DATA to use another)"])
+
+def _known(known: Iterable[Dataset]) -> TextTable:
+    rows = TextTable("name", "#nodes", "#events", "kind", "here", "what it is")
+    for dataset in known:
+        here = "yes" if is_here(dataset) else "no"
+        counts = (f"{dataset.nodes:,}", f"{dataset.events:,}")
+        rows.add_row(dataset.name, *counts, dataset.kind, here, dataset.title)
+    return rows
 
 
 @data.command("show")
@@ -48,9 +57,49 @@ def show_(source: DataSource, verify: bool, as_json: bool) -> None:
     if as_json:
         print_json({"data": source.data, **asdict(summary), "identity": graph.identity})
         return
-    from cody.cli import show
+    print_parts([_summary(source.data, graph, summary)])
 
-    show.print_parts([show.summary(source.data, graph, summary)])
+
+def _summary(name: str, graph: TemporalGraph, facts: DataSummary) -> TextTable:
+    rows = TextTable("", "", title=click.style(words.sanitize(name, 48), bold=True), whole=[0])
+    rows.add_row("nodes", f"{facts.nodes:,}")
+    rows.add_row("events", f"{facts.events:,}")
+    rows.add_row("unique edges", f"{facts.unique_edges:,}")
+    unit = "" if words.is_date(facts.first_time) else " if times are seconds"
+    span = f"{facts.days:,.1f} days" if facts.days >= 2 else words.ago(facts.last_time - facts.first_time)
+    rows.add_row("span", f"{span}{unit} ({words.from_to(facts.first_time, facts.last_time)})")
+    rows.add_row("simultaneous", _simultaneous(facts.simultaneous))
+    rows.add_row("kind", facts.kind)
+    rows.add_row("event features", str(facts.event_features))
+    rows.add_row("node features", str(facts.node_features))
+    if graph.event_name is not None:
+        rows.add_row("an event is called", words.sanitize(graph.event_name, 40))
+    if facts.labels is not None:
+        rows.add_row("labels", _labels(facts.labels, facts.events))
+    if graph.names is not None:
+        first = [words.sanitize(graph.name(node), 24) for node in range(min(2, graph.num_nodes))]
+        rows.add_row("node names", f"{', '.join(first)}, …")
+    rows.add_row("identity", graph.identity)
+    return rows
+
+
+def _labels(counts: Mapping[str, int], events: int) -> str:
+    """How many events each class has."""
+    known = sum(counts.values())
+    shares = (f"{words.sanitize(name, 40)} {number:,} ({_share(number, known)})" for name, number in counts.items())
+    unknown = f"; {events - known:,} unknown" if known < events else ""
+    return ", ".join(shares) + unknown
+
+
+def _share(part: int, whole: int) -> str:
+    share = 100 * part / max(1, whole)
+    return f"{share:.1f} %" if share >= 1 or not part else f"{share:.2g} %"
+
+
+def _simultaneous(share: float) -> str:
+    """How many events have another one of their source at the same time, and what that means if they are many."""
+    advice = "\n(--protect simultaneous: those of a link are no candidates)" if share >= 0.25 else ""
+    return f"{100 * share:.1f} % of events share time and source with another{advice}"
 
 
 @data.command("events")
@@ -101,22 +150,20 @@ def fetch(name: str) -> None:
 class ColumnOptions:
     """Which columns of a file are what, and what to call it; None: as usual."""
 
-    src: str | None = _columns(metavar="COLUMN", help="Column of the sources.")
-    dst: str | None = _columns(metavar="COLUMN", help="Column of the destinations.")
-    time: str | None = _columns(metavar="COLUMN", help="Column of the times.")
-    features: str | None = _columns(metavar="COLUMNS", help="Columns of event features, separated by commas.")
-    label: str | None = _columns(metavar="COLUMN", help='Column of the labels, or a comparison such as "rating<0".')
-    label_name: str | None = _columns(metavar="NAME", help='Name of the second of two classes, such as "distrust".')
+    src: str | None = _columns("Column of the sources.", metavar="COLUMN")
+    dst: str | None = _columns("Column of the destinations.", metavar="COLUMN")
+    time: str | None = _columns("Column of the times.", metavar="COLUMN")
+    features: str | None = _columns("Columns of event features, separated by commas.", metavar="COLUMNS")
+    label: str | None = _columns('Column of the labels, or a comparison such as "rating<0".', metavar="COLUMN")
+    label_name: str | None = _columns('Name of the second of two classes, such as "distrust".', metavar="NAME")
     label_names: str | None = _columns(
-        metavar="NAMES", help="Names of all classes, in the order of their values, with commas."
+        "Names of all classes, in the order of their values, with commas.", metavar="NAMES"
     )
-    event_name: str | None = _columns(metavar="NAME", help='What one event is: "message", "payment", …')
+    event_name: str | None = _columns('What one event is: "message", "payment", …', metavar="NAME")
     separator: str | None = _columns(
-        metavar="CHARACTER", help="What separates two columns of a csv, or `tab`. By default, found in line 1."
+        "What separates two columns of a csv, or `tab`. By default, found in line 1.", metavar="CHARACTER"
     )
-    no_header: bool = _columns(
-        is_flag=True, help="Line 1 is an event: columns are 1, 2, 3, …: source, destination, time."
-    )
+    no_header: bool = _columns("Line 1 is an event: columns are 1, 2, 3, …: source, destination, time.")
 
 
 @data.command("import")
@@ -135,9 +182,7 @@ def import_(source: DataSource, columns: ColumnOptions, out: Path) -> None:
     graph = source.load(**given, **names, label_names=_listed(columns.label_names))
     _check_free(out, graph)
     save_graph(graph, out)
-    from cody.cli import show
-
-    show.print_parts([show.summary(str(out), graph, summarise(graph))])
+    print_parts([_summary(str(out), graph, summarise(graph))])
     unused = [words.sanitize(name, 40) for name in unused_columns(source.data, **given)]
     if unused:
         say(f"columns that were left out: {', '.join(unused)} (--features keeps those that hold numbers)")

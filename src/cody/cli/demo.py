@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from cody.cli import show
 from cody.cli.command import command
+from cody.cli.messages import WRONG, ShownPart, print_parts
 from cody.cli.options import use_threads
 from cody.cli.progress import status
+from cody.cli.what_if import link_of
 from cody.data import load
 from cody.engine import load_model
 from cody.errors import CodyError
@@ -18,7 +24,11 @@ from cody.explaining.explanation import Explanation
 from cody.explaining.pipeline import explain
 from cody.graph import FloatArray, IntArray, TemporalGraph
 from cody.graph.neighbourhood import SIZE
+from cody.models.decided import LINK_PREDICTED
+from cody.models.margins import probability
+from cody.utils import words
 from cody.utils.files import cache_directory
+from cody.utils.tables import TextTable
 from cody.web import write_page
 
 DATA, MODEL = "collegemsg", "tgn-collegemsg"
@@ -33,9 +43,7 @@ def demo() -> None:
         use_threads(1)
         result = run_demo()
         page = demo_page(result)
-    from cody.cli import show
-
-    show.print_parts(show.demo(result, page))
+    print_parts(_shown(result, page))
 
 
 class Demo(NamedTuple):
@@ -78,3 +86,35 @@ def run_demo(links: int = 6) -> Demo:
     logits = np.array([score(place) for place in range(links)])
     explained = first_explained(predicted=True), first_explained(predicted=False)
     return Demo(graph, first + np.arange(links), logits, *explained)
+
+
+def _shown(result: Demo, page: Path | None) -> Iterable[ShownPart]:
+    graph = result.graph
+    yield f"{graph.num_events:,} messages between {graph.num_nodes:,} students, and a TGN trained on the earlier ones."
+    yield "Would these later messages be sent? The model sees everything before each.\n"
+    links = TextTable("#event", "link", words.heading_of_times(float(graph.time[0])), "#score", "predicted")
+    for number, logit in zip(result.rows.tolist(), result.logits.tolist(), strict=True):
+        verdict = LINK_PREDICTED.outcome(logit) + ("" if logit > 0 else WRONG)
+        when = words.moment(float(graph.time[number]))
+        links.add_row(str(number), link_of(graph, number), when, f"{probability(logit):.2f}", verdict)
+    yield links
+    yield "\nWhich past events decide? One prediction that was right, and one that was wrong:\n"
+    yield from show.explanation(result.correct)
+    yield ""
+    yield from show.explanation(result.incorrect)
+    yield ""
+    if page is not None:
+        yield f"Look at it in a browser:  {_below_home(page)}"
+    yield f"Try it yourself:          {_as_called()} explain --event {result.incorrect.event}"
+
+
+def _as_called() -> str:
+    """What to type for this program: its path, as it was called, where a shell would not find it by its name."""
+    called = Path(sys.argv[0])
+    return str(called) if called.name == "cody" and shutil.which("cody") is None else "cody"
+
+
+def _below_home(path: Path) -> str:
+    """A path as a person would type it."""
+    home = Path.home()
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)

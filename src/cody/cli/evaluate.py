@@ -10,20 +10,18 @@ import click
 
 from cody import search
 from cody.cli import options as shared
-from cody.cli.command import COUNT, LINES, bundled, command, given_by, option_fields
-from cody.cli.messages import print_json
+from cody.cli.command import LINES, bundled, command, given_by, option_fields
+from cody.cli.messages import Prose, ShownPart, print_json, print_parts
 from cody.cli.progress import status
-from cody.cli.running import failures_of, finish, records_of, say_failures, way_to_evaluate
-from cody.cli.show import Prose, ShownPart, print_parts
-from cody.cli.units import UnitOptions, unit_options
+from cody.cli.running import failures_of, records_of, run_evaluation, say_failures, way_to_evaluate
 from cody.errors import CallError
 from cody.graph.neighbourhood import SIZE
 from cody.models.contract import Model
-from cody.models.decided import LINK_PREDICTED, name_of_subject
+from cody.models.decided import LINK_PREDICTED
 from cody.search.proposals import Proposer
 from cody.study import metrics
 from cody.study import run as evaluation
-from cody.study.decisions import KindWords, kind_in_words
+from cody.study.decisions import KindWords
 from cody.study.explainers import COMPARED, EXPLAINERS, NEAR, SEARCHES, Entry, Explainer, explainer, find
 from cody.study.instances import PAPER_MARGIN, PAPER_PERIOD, TEST_PERIOD
 from cody.utils.tables import TextTable
@@ -38,37 +36,29 @@ _search, _output = option_fields("The search"), option_fields("Output")
 class EvaluationOptions:
     """Which links, which explainers with which options, and who does the work."""
 
-    instances: int = _links(type=COUNT, default=100, help="Number of links of each kind.")
+    instances: int = _links("Number of links of each kind.", default=100)
     kinds: str = given_by(shared.kinds_option)
     period: str | None = given_by(shared.period_option)
-    margin: float | None = _links(
-        type=float, help="Leave out links whose logit, or margin to the decision, is closer to 0. Default: 0."
-    )
+    margin: float | None = _links("Leave out links whose logit, or margin to the decision, is closer to 0. Default: 0.")
     seed: int = given_by(shared.seed_option)
-    paper: bool = _links(is_flag=True, help="As in the published tables: --period 0.2..0.6 --margin 0.2 --near nodes.")
+    paper: bool = _links("As in the published tables: --period 0.2..0.6 --margin 0.2 --near nodes.")
     explainers: str = _search(
+        f"{', '.join(f'{name}-POLICY' for name in SEARCHES)}, factual ones, or all.",
         default=",".join(COMPARED),
         metavar="NAMES",
-        help=f"{', '.join(f'{name}-POLICY' for name in SEARCHES)}, factual ones, or all.",
     )
-    candidates: int | None = _space(
-        type=COUNT, help="Maximum number of candidate events. Default: 64; T-GNNExplainer: 30."
-    )
+    candidates: int | None = _space("Maximum number of candidate events. Default: 64; T-GNNExplainer: 30.")
     near: str | None = given_by(shared.near_option)
     allow: str | None = given_by(shared.allow_option)
     protect: Sequence[str] = given_by(shared.protect_option)
-    iterations: int = _search(type=COUNT, default=300, help="Iterations of tree searches.")
-    alpha: float = _search(
-        type=float, default=search.ALPHA, show_default="2/3", help="Tree searches: 0 explores, 1 exploits."
-    )
-    evaluations: int | None = _search(type=COUNT, help="Maximum number of model evaluations of each explainer.")
-    share_answers: bool = _search(
-        was="--share", is_flag=True, help="Evaluate a set once for all explainers: faster, but without timings."
-    )
+    iterations: int = _search("Iterations of tree searches.", default=300)
+    alpha: float = _search("Tree searches: 0 explores, 1 exploits.", default=search.ALPHA, show_default="2/3")
+    evaluations: int | None = _search("Maximum number of model evaluations of each explainer.")
+    share_answers: bool = _search("Evaluate a set once for all explainers: faster, but without timings.", was="--share")
     scorer: str | None = given_by(shared.scorer_option)
     workers: int = given_by(shared.workers_option)
     ray: str | None = given_by(shared.ray_option)
-    out: Path = _output(type=LINES, required=True, help="File for the records, JSON Lines; resumes an existing file.")
+    out: Path = _output("File for the records, JSON Lines; resumes an existing file.", type=LINES, required=True)
 
     @property
     def sample(self) -> evaluation.Sample:
@@ -129,13 +119,13 @@ class EvaluationOptions:
 @shared.model_options
 @shared.decision_options
 @bundled("options", EvaluationOptions)
-@unit_options
+@shared.unit_options
 @shared.json_option
 def evaluate(
     source: shared.ModelSource,
     decide: shared.DecisionOptions,
     options: EvaluationOptions,
-    units: UnitOptions,
+    units: shared.UnitOptions,
     as_json: bool,
 ) -> None:
     """Run explainers on the same links and record every answer. Rerun a command that was stopped to resume it."""
@@ -155,15 +145,11 @@ def evaluate(
         answers = options.share_answers
         plan = evaluation.EvaluationPlan(data, source.model, tuple(chosen), options.seed, answers, decision)
     model = source.open(named)
-    settled = evaluation.check_plan(model, named.graph, plan)
+    evaluation.check_plan(model, named.graph, plan)
     for learned in dict.fromkeys(entry.learned for entry in options.entries if entry.needs_scorer):
         _check_scorer(learned, options.scorer or source.model, model, source.allow_data_mismatch)
-    with way_to_evaluate(data, named.graph, source, options.workers, options.ray) as way:
-        steps = evaluation.run(options.out, model, named.graph, plan, sample, evaluate=way)
-        words = {
-            kind: kind_in_words(kind, settled, name_of_subject(model, named.graph, settled)) for kind in sample.kinds
-        }
-        links = finish(steps, sample, words, kept=options.out, nothing="nothing was done yet")
+    way = way_to_evaluate(data, named.graph, source, options.workers, options.ray)
+    links, words = run_evaluation(options.out, model, named.graph, plan, sample, way, kept=options.out)
     failures = failures_of(options.out, plan, links)
     print_evaluation(metrics.summaries(records_of(options.out, plan, links), failures), words, as_json=as_json)
     say_failures(failures)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from cody.cli import options as shared
-from cody.cli.messages import print_csv, print_json, say
+from cody.cli.command import refuse
+from cody.cli.messages import Prose, ShownPart, print_csv, print_json, print_parts, say
 from cody.cli.progress import progress, share_a_terminal
-from cody.cli.show import Prose, ShownPart, print_parts
 from cody.errors import CallError
 from cody.explaining.even_if import EvenIf, even_if
 from cody.explaining.even_if_words import kept_table, notes, question, sentence
@@ -30,17 +30,14 @@ COLUMNS = (
 LEAST = 2  # sets smaller than this are tested in any case: single events
 
 
-def check_even_if(chosen: Explainer, *, others: dict[str, bool]) -> None:
+def check_even_if(chosen: Explainer, others: Mapping[str, bool]) -> None:
     """Refuse what does not go with --even-if.
 
     Args:
         chosen: What explains.
         others: Options, and whether each is given.
     """
-    for option in (option for option, given in others.items() if given):
-        raise CallError(
-            f"--even-if prints text, --json and --html, or with --events lines of JSON or --csv: leave out {option}"
-        )
+    refuse("--even-if prints text, --json and --html, or with --events lines of JSON or --csv", others)
     if chosen.edits != (removals,):
         raise CallError("--even-if says what could be missing: leave out --allow and --why-not")
     if chosen.dependants is not None:

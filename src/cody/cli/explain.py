@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -11,23 +12,45 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import click
 
 from cody.cli import options as shared
-from cody.cli.actor import ActorOptions
-from cody.cli.command import BUNDLE, COUNT, LINES, bundled, command, given_by, option_fields, section, whole
-from cody.cli.messages import print_csv, print_json, say
+from cody.cli.command import (
+    BUNDLE,
+    LINES,
+    bundled,
+    command,
+    given,
+    given_by,
+    option_fields,
+    option_name,
+    refuse,
+    section,
+    whole,
+)
+from cody.cli.messages import Prose, ShownPart, print_csv, print_json, print_parts, say
 from cody.cli.progress import progress, status
-from cody.cli.units import UnitOptions, unit_options
 from cody.errors import BudgetError, CallError
 from cody.explaining.explanation import Explanation
 from cody.explaining.pipeline import explain as explain_link
+from cody.explaining.what_if import later_time
 from cody.graph import Query, TemporalGraph
 from cody.graph.neighbourhood import SIZE
 from cody.models.contract import Model, check_attention
 from cody.search.exhaustive import number_of_sets
-from cody.search.oracle import Oracle, counting
-from cody.search.proposals import additions
+from cody.search.oracle import counting
+from cody.search.proposals import additions, removals
 from cody.search.scout import usual_evaluations
 from cody.search.widening import WIDTHS
-from cody.study.explainers import NEAR, Explainer, check_options, explainer, find
+from cody.study.explainers import (
+    DEFAULT_POLICY,
+    DEFAULT_SEARCH,
+    FACTUAL,
+    NEAR,
+    POLICIES,
+    SEARCHES,
+    Explainer,
+    check_options,
+    explainer,
+    find,
+)
 from cody.study.request import OtherModels, Request
 from cody.utils import words
 
@@ -37,6 +60,7 @@ if TYPE_CHECKING:
 
 _link, _even, _space = section("The link"), section("The question"), option_fields("The search space")
 _search, _own = option_fields("The search"), option_fields("Options of single explainers")
+_actor = option_fields("What one node could do")
 _stability, _output = option_fields("What it survives"), option_fields("Output")
 HINTS = 12  # additions that are tried where no removal was found
 OWN = ("iterations", "alpha", "children", "stop_at_first", "sparsity", "rollouts")  # options of single explainers
@@ -47,57 +71,56 @@ class SearchChoice:
     """What may change, and how the smallest such change is searched for."""
 
     allow: str | None = given_by(shared.allow_option)
-    why_not: bool = _space(
-        is_flag=True, help=f"Why is the link not predicted? Short for --allow {shared.ALLOWED_BY_WHY_NOT}."
-    )
+    why_not: bool = _space(f"Why is the link not predicted? Short for --allow {shared.ALLOWED_BY_WHY_NOT}.")
     protect: Sequence[str] = given_by(shared.protect_option)
     candidates: int | None = given_by(shared.candidates_option)
-    hops: int | None = given_by(shared.hops_option)
+    hops: int | None = _space("Neighbourhood radius in hops. Default: that of the model.")
     near: str | None = given_by(shared.near_option)
-    explainer: str = given_by(shared.explainer_option)
-    policy: str | None = given_by(shared.policy_option)
+    explainer: str = _search(
+        f"Searches: {', '.join(SEARCHES)}. Factual: {', '.join(entry.name for entry in FACTUAL)}.",
+        default=DEFAULT_SEARCH,
+        metavar="NAME",
+    )
+    policy: str | None = _search(
+        f"Order in which a search tries candidates: {', '.join(POLICIES)}. Default: {DEFAULT_POLICY}.", metavar="NAME"
+    )
     count: int | None = _search(
-        type=COUNT,
-        help="Number of counterfactuals to search for. Default: report up to 3 of those that one search finds.",
+        "Number of counterfactuals to search for. Default: report up to 3 of those that one search finds."
     )
-    prove: int = _search(type=COUNT, default=1, metavar="K", help="Exhaustively test sets smaller than K.")
+    prove: int = _search("Exhaustively test sets smaller than K.", default=1, metavar="K")
     evaluations: int | None = _search(
-        type=COUNT, help="Maximum number of model evaluations. Default: 300, and more where nothing is found."
+        "Maximum number of model evaluations. Default: 300, and more where nothing is found."
     )
-    seconds: float | None = _search(type=float, help="Time limit for each link, verification included.")
-    seed: int = _search(type=whole(0), default=0, help="Seed of the random policy.")
+    seconds: float | None = _search("Time limit for each link, verification included.")
+    seed: int = _search("Seed of the random policy.", type=whole(0), default=0)
     attribute: Literal["shapley", "owen", "attention"] | None = _search(
-        type=click.Choice(["shapley", "owen", "attention"]),
-        help="Show what each candidate adds, too, as a waterfall; owen: events of two nodes belong together; "
+        "Show what each candidate adds, too, as a waterfall; owen: events of two nodes belong together; "
         "attention: its share of the attention.",
+        type=click.Choice(["shapley", "owen", "attention"]),
     )
     verify: str = _search(
+        "Verify by replay from the oldest changed event, or from the first event.",
         type=click.Choice(["window", "full"]),
         default="window",
-        help="Verify by replay from the oldest changed event, or from the first event.",
     )
-    iterations: int | None = _own(type=COUNT, help="CoDy: iterations of the tree search. Default: 300.")
-    alpha: float | None = _own(type=float, help="CoDy: 0 explores, 1 exploits. Default: 2/3.")
-    children: int | None = _own(type=COUNT, help="GreeDy: events tried at each step. Default: 10.")
-    stop_at_first: bool | None = _own(
-        was="--first", is_flag=True, default=None, help="CoDy: stop at the first counterfactual."
-    )
-    sparsity: float | None = _own(
-        type=float, help="Factual explainers that rank: share of the candidates. Default: 0.2."
-    )
-    rollouts: int | None = _own(type=COUNT, help="T-GNNExplainer: number of rollouts. Default: 500.")
+    iterations: int | None = _own("CoDy: iterations of the tree search. Default: 300.")
+    alpha: float | None = _own("CoDy: 0 explores, 1 exploits. Default: 2/3.")
+    children: int | None = _own("GreeDy: events tried at each step. Default: 10.")
+    stop_at_first: bool | None = _own("CoDy: stop at the first counterfactual.", was="--first")
+    sparsity: float | None = _own("Factual explainers that rank: share of the candidates. Default: 0.2.")
+    rollouts: int | None = _own("T-GNNExplainer: number of rollouts. Default: 500.")
     scorer: str | None = given_by(shared.scorer_option)
 
     def chosen(self, source: shared.ModelSource) -> Explainer:
         """The explainer with its options. Those that belong to another are refused."""
         if self.why_not and self.allow is not None:
             raise CallError(f"--why-not is short for --allow {shared.ALLOWED_BY_WHY_NOT}: give one of the two")
-        given = {name: value for name in OWN if (value := getattr(self, name)) is not None}
-        others = {name for name in ("policy", "scorer") if getattr(self, name) is not None}
-        check_options(self.explainer, [*given, *others], lambda name: f"--{name.replace('_', '-')}")
+        own = {name: value for name in OWN if (value := getattr(self, name)) is not None}
+        others = [name for name in ("policy", "scorer") if getattr(self, name) is not None]
+        check_options(self.explainer, [*own, *others], option_name)
         for name in ("alpha", "sparsity"):
-            if not 0 <= given.get(name, 0.0) <= 1:
-                raise CallError(f"--{name} must lie between 0 and 1, not {given[name]}")
+            if not 0 <= own.get(name, 0.0) <= 1:
+                raise CallError(f"--{name} must lie between 0 and 1, not {own[name]}")
         return explainer(
             self.explainer,
             policy=self.policy,
@@ -108,7 +131,7 @@ class SearchChoice:
             near=NEAR[self.near or "ends"],
             evaluations=self.evaluations,
             edits=shared.parse_edits(shared.ALLOWED_BY_WHY_NOT if self.why_not else self.allow),
-            **given,
+            **own,
         )
 
     def check_attribute(self, chosen: Explainer, *, many: bool, even_if: bool) -> None:
@@ -116,9 +139,7 @@ class SearchChoice:
         edits = self.why_not or self.allow not in (None, shared.REMOVE)
         others = {"--events": many, "--even-if": even_if, "--why-not or --allow": edits}
         others |= {"--by": chosen.by is not None, "--with-dependants": chosen.dependants is not None}
-        for option, given in others.items():
-            if given:
-                raise CallError(f"--attribute is about removals of single events for one link: leave out {option}")
+        refuse("--attribute is about removals of single events for one link", others)
 
     def with_shares(self, why: Explanation, question: ExplainRequest, begun: float) -> Explanation:
         """The explanation with what each candidate adds, if that is computed in the time that is left."""
@@ -143,22 +164,83 @@ class SearchChoice:
 
 
 @dataclass(frozen=True, slots=True)
+class ActorOptions:
+    """Whose events may change, how many a day, and until when."""
+
+    actor: str | None = _actor("Change only what this node could: events that start at it.", metavar="NODE")
+    per_day: int | None = _actor("Change at most N events of a calendar day.", metavar="N")
+    until: str | None = _actor(
+        "With --actor: which events could it add from now on, for the other decision at this time? Also '1 day later'.",
+        metavar="TIME",
+    )
+    keep: bool = _actor("With --until: which events keep the decision as it is now?")
+
+    def check(self, chosen: Explainer, others: Mapping[str, bool]) -> None:
+        """Refuse what does not go with these options.
+
+        Args:
+            chosen: What explains.
+            others: Options that do not go with them, and whether each is given.
+        """
+        if self.until is not None and self.actor is None:
+            raise CallError("--until is about what one node could do until then: name it with --actor NODE")
+        if self.keep and self.until is None:
+            raise CallError("--keep is about the decision at a later time: give --until TIME")
+        if self.until is not None and chosen.edits != (removals,):
+            raise CallError("--until is about events that could still be added: leave out --allow and --why-not")
+        for option in given(self, "per_day", "until"):
+            if find(chosen.name).factual:
+                raise CallError(
+                    f"{option} needs a search for counterfactuals, and {chosen.name!r} is none: leave out --explainer"
+                )
+        for option in given(self, "actor", "per_day"):
+            refuse(f"{option} chooses single events of one link's past", others)
+
+    def limited(self, chosen: Explainer, graph: TemporalGraph) -> Explainer:
+        """The explainer, with only those edits that the actor could make, if there is one.
+
+        Args:
+            chosen: What explains.
+            graph: The log of events.
+        """
+        if self.actor is None:
+            return chosen
+        from cody.search.actor import done_by
+
+        node = graph.node(self.actor)
+        return replace(chosen, edits=tuple(done_by(node, propose) for propose in chosen.edits))
+
+    def plan(self, model: Model, graph: TemporalGraph, query: Query, request: Request) -> Plan | None:
+        """What is asked about the time from now on; None: nothing.
+
+        Args:
+            model: The model.
+            graph: The log of events.
+            query: The link, now.
+            request: How it is explained.
+        """
+        if self.until is None:
+            return None
+        from cody.explaining.recourse import plan_recourse
+
+        until = later_time(self.until, query.time, graph)
+        return plan_recourse(model, graph, query, self.actor, until, keep=self.keep, decision=request.decision)
+
+
+@dataclass(frozen=True, slots=True)
 class StabilityOptions:
     """What the answer should survive."""
 
     also: Sequence[str] = _stability(
-        multiple=True,
-        metavar="MODEL",
-        help="Does the answer hold in this model, too, such as another seed? Repeatable.",
+        "Does the answer hold in this model, too, such as another seed? Repeatable.", metavar="MODEL"
     )
-    robust: bool = _stability(is_flag=True, help="With --also: prefer what flips the decision of all of these models.")
-    noise: bool = _stability(is_flag=True, help="Test also a minute later, and with an unrelated event added.")
+    robust: bool = _stability("With --also: prefer what flips the decision of all of these models.")
+    noise: bool = _stability("Test also a minute later, and with an unrelated event added.")
 
     def check(self, even_if: bool) -> None:
         """Refuse what does not go with other options."""
-        given = [name for name in ("also", "robust", "noise") if getattr(self, name)]
-        if given and even_if:
-            raise CallError(f"--{given[0]} is about counterfactuals: leave out --even-if")
+        for option in given(self):
+            refuse(f"{option} is about counterfactuals", {"--even-if": even_if})
         if self.robust and not self.also:
             raise CallError("--robust prefers what flips other models, too: name them with --also MODEL")
 
@@ -185,14 +267,13 @@ class ResultOptions:
     """Who does the work, and where the result goes."""
 
     workers: int = given_by(shared.workers_option)
-    out: Path | None = _output(type=LINES, help="With --events: write the lines to this file; rerun to resume.")
+    out: Path | None = _output("With --events: write the lines to this file; rerun to resume.", type=LINES)
     html: Path | None = given_by(shared.html_option)
-    figure: Path | None = given_by(shared.figure_option)
-    figure_width: float = given_by(shared.figure_width_option)
+    drawing: shared.FigureOptions = given_by(shared.figure_options)
     bundle: Path | None = _output(
-        type=BUNDLE, help="Write a zip file for cody verify: the explanation, its page and the events up to the link."
+        "Write a zip file for cody verify: the explanation, its page and the events up to the link.", type=BUNDLE
     )
-    with_model: bool = _output(is_flag=True, help="With --bundle: put the folder of the model into it, too.")
+    with_model: bool = _output("With --bundle: put the folder of the model into it, too.")
     as_csv: bool = given_by(shared.csv_option)
     as_json: bool = given_by(shared.json_option)
 
@@ -202,12 +283,12 @@ class ResultOptions:
             option = "--out" if self.out is not None else "--workers"
             raise CallError(f"{option} is for several links: give --events ROWS, or leave it out")
         shared.check_formats(self.as_csv, self.as_json)
-        of_one = {"--html": self.html, "--figure": self.figure, "--bundle": self.bundle}
-        given = [option for option, file in of_one.items() if file is not None]
-        if events is not None and given:
-            raise CallError(f"{given[0]} shows one link; leave out --events, or make pages of its lines with cody view")
+        of_one = [*given(self, "html"), *given(self.drawing, "figure"), *given(self, "bundle")]
+        if events is not None and of_one:
+            what = f"{of_one[0]} shows one link"
+            raise CallError(f"{what}; leave out --events, or make pages of its lines with cody view")
         shared.check_page(self.html)
-        shared.check_figure(self.figure, self.figure_width)
+        self.drawing.check()
         if self.bundle is None:
             if self.with_model:
                 raise CallError("--with-model puts the model into a bundle: give --bundle FILE, too")
@@ -218,11 +299,6 @@ class ResultOptions:
         check_bundle_file(self.bundle)
         if self.with_model and is_factory(model):
             raise CallError(f"--with-model needs the folder of a model, and {model} is a function: leave it out")
-
-    def not_with_even_if(self, events: str | None) -> dict[str, bool]:
-        """The options that --even-if does not support, and whether they are given."""
-        one = {"--csv": self.as_csv and events is None, "--figure": self.figure is not None}
-        return one | {"--out": self.out is not None, "--workers": self.workers > 1}
 
     def write_bundle(self, answer: Explanation | EvenIf, graph: TemporalGraph, model: str) -> None:
         """Write the bundle that is wanted, if one is."""
@@ -261,7 +337,7 @@ class ResultOptions:
 @shared.model_options
 @bundled("search", SearchChoice)
 @bundled("actor", ActorOptions)
-@unit_options
+@shared.unit_options
 @bundled("stability", StabilityOptions)
 @bundled("result", ResultOptions)
 def explain(
@@ -273,7 +349,7 @@ def explain(
     source: shared.ModelSource,
     search: SearchChoice,
     actor: ActorOptions,
-    units: UnitOptions,
+    units: shared.UnitOptions,
     stability: StabilityOptions,
     result: ResultOptions,
 ) -> None:
@@ -296,8 +372,9 @@ def explain(
     if even_if:
         from cody.cli.even_if import answer_even_if, answer_even_if_of_many, check_even_if
 
-        others = result.not_with_even_if(events) | {"--count": search.count is not None}
-        check_even_if(chosen, others=others)
+        others = {"--csv": result.as_csv and events is None, "--figure": result.drawing.figure is not None}
+        others |= {"--out": result.out is not None, "--workers": result.workers > 1}
+        check_even_if(chosen, others | {"--count": search.count is not None})
     elif alone:
         raise CallError("--alone belongs to --even-if: give both")
     if search.attribute is not None:
@@ -315,18 +392,19 @@ def explain(
         check_attention(question.model)
     plan = actor.plan(question.model, question.graph, queries[0], request)
     if plan is not None:
-        queries, question = [plan.query], question.about_plan(plan)
-        chosen = question.request.explainer
+        chosen = replace(chosen, edits=(plan.edits,))
+        about_plan = request._replace(explainer=chosen, decision=plan.decision)
+        queries, question = [plan.query], question._replace(request=about_plan)
     if search.prove > 1 and search.seconds is None and search.evaluations is None:
         from cody.cli.proof import check_proof
 
         check_proof(question.model, question.graph, chosen, queries, search.prove)
-    if even_if and events is not None:
-        answer_even_if_of_many(*question, queries, alone=alone, as_csv=result.as_csv)
-        return
     if even_if:
-        found = answer_even_if(*question, queries[0], alone=alone, as_json=result.as_json, html=result.html)
-        result.write_bundle(found, named.graph, source.model)
+        if events is not None:
+            answer_even_if_of_many(*question, queries, alone=alone, as_csv=result.as_csv)
+        else:
+            found = answer_even_if(*question, queries[0], alone=alone, as_json=result.as_json, html=result.html)
+            result.write_bundle(found, named.graph, source.model)
         return
     beyond = stability.arguments(source, question)
     if events is not None:
@@ -349,14 +427,6 @@ class ExplainRequest(NamedTuple):
     graph: TemporalGraph
     request: Request
 
-    def about_plan(self, plan: Plan) -> ExplainRequest:
-        """The same about what a node could still do."""
-        explainer = replace(self.request.explainer, edits=(plan.edits,))
-        return self._replace(request=self.request._replace(explainer=explainer, decision=plan.decision))
-
-    def about(self, query: Query, watch: Callable[[Oracle], None] | None = None, **beyond: Any) -> Explanation:
-        return self.request.explain(self.model, self.graph, query, watch, **beyond)
-
 
 def _explained(
     question: ExplainRequest, query: Query, search: SearchChoice, plan: Plan | None, beyond: Mapping[str, Any]
@@ -367,7 +437,7 @@ def _explained(
     most = sum(map(usual_evaluations, WIDTHS))  # where nothing is found, more candidates are searched
     with progress("sets of events evaluated", sets) as move:
         watch = counting(lambda tried: move(completed=tried, total=sets if tried <= sets else max(tried, most)))
-        why = question.about(query, watch, **beyond)
+        why = question.request.explain(question.model, question.graph, query, watch, **beyond)
     if plan is not None:
         from cody.explaining.recourse import with_recourse
 
@@ -393,11 +463,10 @@ def _show(why: Explanation, question: ExplainRequest, result: ResultOptions) -> 
     """Print an explanation, and write its page, its figure and its bundle."""
     result.write_bundle(why, question.graph, question.request.names["model"])
     shared.write_page(why.to_html, result.html)
-    if result.figure is not None:
+    if result.drawing.figure is not None:
         from cody.web import write_figure
 
-        write_figure(why, result.figure, result.figure_width)
-        say(f"Figure: {words.sanitize(result.figure, 200)}")
+        result.drawing.write(partial(write_figure, why))
     if result.as_json:
         print_json(why.to_dict())
         return
@@ -408,33 +477,34 @@ def _show(why: Explanation, question: ExplainRequest, result: ResultOptions) -> 
         return
     from cody.cli import show
 
-    show.print_parts(show.explanation(why))
-    if _wants_hint(why):
-        seconds = question.request.options["seconds"]
-        left = None if seconds is None else seconds - why.seconds
-        show.print_parts(show.addition(why, _addition(question, why.query, left)))
+    print_parts(show.explanation(why))
+    print_parts(_hint(why, question))
 
 
-def _wants_hint(why: Explanation) -> bool:
-    """Whether only removals were searched, without success; what everybody could add is not what one node could do."""
-    of_one = why.parameters.get("actor") is not None
-    return not (why.is_counterfactual or why.is_unverified or why.factual or why.allows_more or of_one)
-
-
-def _addition(question: ExplainRequest, query: Query, seconds: float | None) -> Explanation | None:
-    """Whether adding one event flips it, from a few evaluations. None: no time is left, or the model supports none."""
-    if seconds is not None and seconds <= 0:
-        return None
+def _hint(why: Explanation, question: ExplainRequest) -> Iterator[ShownPart]:
+    """An event whose addition flips the prediction, from a few evaluations, where only removals were searched."""
+    of_one = why.parameters.get("actor") is not None  # what everybody could add is not what one node could do
+    seconds = question.request.options["seconds"]
+    left = None if seconds is None else seconds - why.seconds
+    settled = why.is_counterfactual or why.is_unverified or why.factual or why.allows_more or of_one
+    if settled or (left is not None and left <= 0):
+        return
     try:
-        return explain_link(
+        other = explain_link(
             question.model,
             question.graph,
-            query,
+            why.query,
             decision=question.request.decision,
             edits=(additions,),
             size=HINTS,
             evaluations=HINTS + 1,
-            seconds=seconds,
+            seconds=left,
         )
     except CallError:  # a model that supports removals only
-        return None
+        return
+    if other.is_counterfactual:
+        ((event, _),) = other.steps
+        ask = "--allow remove,add" if why.original > 0 else "--why-not"
+        what = f"{words.link(event.src, event.dst)}, {words.moment(event.time)}"
+        yield ""
+        yield Prose(f"Adding one event would flip it: {what}. {ask} finds the least intrusive one.")

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cody.cli import options as shared
-from cody.cli.command import FILE, bundled, command, given_by, option_fields, section, whole
-from cody.cli.messages import print_csv, print_json
+from cody.cli.command import FILE, bundled, command, given, given_by, option_fields, section, whole
+from cody.cli.messages import Prose, ShownPart
 from cody.cli.predict import PredictOptions
 from cody.cli.progress import progress
-from cody.cli.show import Prose, ShownPart, print_parts
-from cody.cli.units import HELP_OF_RULE, rule_in
 from cody.errors import CallError
 from cody.graph import Query, TemporalGraph
 from cody.graph.dependants import Rule
@@ -31,22 +29,22 @@ _output = section("Output")
 class RemovedOptions:
     """The events that did not happen."""
 
-    event: int | None = _removed(type=int, metavar="ROW", help="One event, by its row.")
-    events: str | None = _removed(metavar="ROWS", help="Several: rows 10,20,30, or a file of rows.")
-    node: str | None = _removed(metavar="NAME", help="Everything of a node.")
-    pair: str | None = _removed(metavar="NODES", help='Everything between two nodes: "1866 447".')
-    day: str | None = _removed(metavar="DATE", help="Everything of a day.")
-    with_dependants: str | None = _removed(metavar="RULE", help=HELP_OF_RULE)
+    event: int | None = _removed("One event, by its row.", type=int, metavar="ROW")
+    events: str | None = _removed("Several: rows 10,20,30, or a file of rows.", metavar="ROWS")
+    node: str | None = _removed("Everything of a node.", metavar="NAME")
+    pair: str | None = _removed('Everything between two nodes: "1866 447".', metavar="NODES")
+    day: str | None = _removed("Everything of a day.", metavar="DATE")
+    with_dependants: str | None = _removed(shared.HELP_OF_RULE, metavar="RULE")
 
     def check(self) -> None:
         """Refuse to remove nothing, or two things."""
-        if sum(getattr(self, name) is not None for name in ("event", "events", *KINDS)) != 1:
+        if len(given(self, "event", "events", *KINDS)) != 1:
             raise CallError("name the events that did not happen, by one of --event, --events, --node, --pair, --day")
 
     @property
     def rule(self) -> Rule | None:
         """Which events go along; None: none."""
-        return None if self.with_dependants is None else rule_in(self.with_dependants)
+        return None if self.with_dependants is None else shared.rule_in(self.with_dependants)
 
     def unit(self, graph: TemporalGraph) -> int | list[int] | Unit:
         """The events that the options name."""
@@ -63,16 +61,16 @@ class LaterOptions:
     """Which links are looked at."""
 
     period: str | None = given_by(shared.period_option)
-    since: str | None = _links(metavar="TIME", help="Links from this time on.")
-    until: str | None = _links(metavar="TIME", help="Links up to this time; a day is included.")
-    links: Path | None = _links(type=FILE, help="Links in a file of events, as --data reads it.")
-    links_of: str | None = _links(metavar="NAME", help="Only links of this node.")
+    since: str | None = _links("Links from this time on.", metavar="TIME")
+    until: str | None = _links("Links up to this time; a day is included.", metavar="TIME")
+    links: Path | None = _links("Links in a file of events, as --data reads it.", type=FILE)
+    links_of: str | None = _links("Only links of this node.", metavar="NAME")
 
     def check(self) -> None:
         """Refuse options that contradict each other."""
-        chosen = {"--links-of": self.links_of, "--period": self.period, "--since": self.since, "--until": self.until}
-        if self.links is not None and (given := [name for name, value in chosen.items() if value is not None]):
-            raise CallError(f"--links names the links itself: leave out {' and '.join(given)}")
+        others = given(self, "links_of", "period", "since", "until")
+        if self.links is not None and others:
+            raise CallError(f"--links names the links itself: leave out {' and '.join(others)}")
         self.chosen.check(wrong=False)
 
     def queries(self, graph: TemporalGraph, unit: str | None) -> Sequence[int | Query]:
@@ -100,42 +98,29 @@ class LaterOptions:
 @shared.decision_options
 @shared.model_options
 @_output("--verify", type=whole(0), default=VERIFIED, metavar="N", help="Verify the N flips that move furthest.")
-@shared.html_option
-@shared.csv_option
-@shared.json_option
+@shared.output_options
 def impact(
     removed: RemovedOptions,
     later: LaterOptions,
     decide: shared.DecisionOptions,
     source: shared.ModelSource,
     verify: int,
-    html: Path | None,
-    as_csv: bool,
-    as_json: bool,
+    output: shared.OutputOptions,
 ) -> None:
     """Find the later predictions that would be different without some events."""
     removed.check()
     later.check()
-    shared.check_formats(as_csv, as_json)
+    output.check()
     decision, rule = decide.decision(), removed.rule
-    shared.check_page(html)
     named = source.named()
     graph = named.graph
     events, links = removed.unit(graph), later.queries(graph, source.unit)
     model = source.open(named)
     with progress(f"{predicted_thing(model, graph, decision)}s", len(links)) as move:
         found = impact_of(model, graph, events, links, decision=decision, dependants=rule, verify=verify, watch=move)
-    _show(found, html, as_csv=as_csv, as_json=as_json)
-
-
-def _show(found: Impact, html: Path | None, *, as_csv: bool, as_json: bool) -> None:
-    shared.write_page(found.to_html, html)
-    if as_json:
-        print_json(found.to_dict())
-    elif as_csv:
-        print_csv(MovedLink.__struct_fields__, (row | {"time": words.timestamp(row["time"])} for row in found.rows()))
-    else:
-        print_parts(_parts(found))
+    shared.write_page(found.to_html, output.html)
+    rows = (row | {"time": words.timestamp(row["time"])} for row in found.rows())
+    output.print(found, MovedLink.__struct_fields__, rows, _parts(found))
 
 
 def _parts(found: Impact) -> Iterator[ShownPart]:

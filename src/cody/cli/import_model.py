@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cody.cli.command import COUNT, FILE, FOLDER, argument, bundled, command, option, option_fields, section
+from cody.cli.command import COUNT, FILE, FOLDER, argument, bundled, command, given, option, option_fields, section
+from cody.cli.messages import Prose, print_parts
 from cody.cli.options import DataSource, required_data_options
-from cody.cli.show import Prose, print_parts
 from cody.errors import CallError, did_you_mean
 from cody.explaining.what_if import parse_rows
 from cody.graph import TemporalGraph
@@ -20,16 +20,14 @@ _model, _pyg = section("The model"), option_fields("Models of PyTorch Geometric 
 class PygOptions:
     """How a model of PyTorch Geometric was fed."""
 
-    start: str | None = _pyg(help="The time that the model counts as 0, or 'first', that of the first event.")
-    message: float | None = _pyg(type=float, help="The message of every event, if the data have no features.")
+    start: str | None = _pyg("The time that the model counts as 0, or 'first', that of the first event.")
+    message: float | None = _pyg("The message of every event, if the data have no features.")
     splits: str | None = _pyg(
-        help="Rows at which your loop starts a new batch because it has a loader for each part of the data, "
+        "Rows at which your loop starts a new batch because it has a loader for each part of the data, "
         "such as 24914,30253, or 'none'. Default: the first rows of the library's 70/15/15 % split by time."
     )
     sees_own_batch: bool | None = _pyg(
-        is_flag=True,
-        default=None,
-        help="A link sees earlier events of its own batch; in the library's loop it does not.",
+        "A link sees earlier events of its own batch; in the library's loop it does not."
     )
 
 
@@ -68,9 +66,8 @@ def _import_original(
 ) -> Any:
     if layers is None:
         raise CallError("--from tgn-original needs --layers")
-    for name in PygOptions.__slots__:
-        if getattr(pyg, name) is not None:
-            raise CallError(f"--{name.replace('_', '-')} is for --from pyg")
+    for name in given(pyg):
+        raise CallError(f"{name} is for --from pyg")
     from cody.train.original import import_original
 
     return import_original(weights, graph, folder, layers=layers, **sizes)

@@ -10,11 +10,19 @@ import textwrap
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn, TextIO
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO, TypeAlias
 
 import click
 
 from cody.utils import start, words
+
+if TYPE_CHECKING:
+    from cody.utils.tables import TextTable
+
+WRONG = click.style(" (wrong)", fg="red")
+PROSE = 80  # columns of a sentence, however wide the terminal is
+_filled = partial(textwrap.fill, break_long_words=False, break_on_hyphens=False)
 
 
 def say(message: str, before: str = "") -> None:
@@ -40,9 +48,7 @@ def wrapped(message: str, beside: str = "") -> str:
         return message
     width = shutil.get_terminal_size().columns
     lines = [
-        textwrap.fill(line, max(width - 1, 20), break_long_words=False, break_on_hyphens=False, drop_whitespace=True)
-        if words.columns(line) >= width
-        else line
+        _filled(line, max(width - 1, 20)) if words.columns(line) >= width else line
         for line in (beside + message).split("\n")
     ]
     return "\n".join(lines).removeprefix(beside)
@@ -80,6 +86,38 @@ class _Saying(logging.Handler):
             say(message, before="warning: ")
         else:
             say(f"{time.strftime('%H:%M:%S', time.localtime(record.created))} {record.name}: {message}")
+
+
+def green(text: str, changed: bool = True) -> str:
+    """What stands out on a terminal."""
+    return click.style(text, fg="green", bold=True) if changed and text else text
+
+
+class Prose(NamedTuple):
+    """Sentences, whose lines are broken between words."""
+
+    text: str
+    bold: bool = False
+
+
+ShownPart: TypeAlias = "TextTable | Prose | str"  # a text by itself is printed as it is
+
+
+def print_parts(parts: Iterable[ShownPart]) -> None:
+    """Print tables, prose and text. Into a file or a pipe, tables are as wide as they need to be."""
+    narrow = sys.stdout.isatty() or "COLUMNS" in os.environ
+    width = shutil.get_terminal_size().columns if narrow else None
+    for part in parts:
+        print(styled(_as_text(part, width), sys.stdout))
+
+
+def _as_text(part: ShownPart, width: int | None) -> str:
+    if isinstance(part, str):
+        return part
+    if not isinstance(part, Prose):
+        return "\n".join(part.lines(width))
+    filled = "\n".join(_filled(line, min(width or PROSE, PROSE)) for line in part.text.split("\n"))
+    return click.style(filled, bold=True) if part.bold else filled
 
 
 def print_json(document: Any) -> None:

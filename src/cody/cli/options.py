@@ -6,7 +6,7 @@ import csv
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,28 +15,31 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from cody.cli.command import COUNT, FIGURE, PAGE, argument, bundled, option_fields, real, section, whole
-from cody.cli.messages import say
+from cody.cli.command import (
+    COUNT,
+    FIGURE,
+    PAGE,
+    argument,
+    bundled,
+    given,
+    given_by,
+    option_fields,
+    real,
+    section,
+    whole,
+)
+from cody.cli.messages import ShownPart, print_csv, print_json, print_parts, say
 from cody.cli.progress import progress
 from cody.errors import CallError, CodyError, ModelError
 from cody.explaining.what_if import parse_add, parse_alter, parse_move, parse_rows, read_rows
 from cody.explaining.without import Removal, without
 from cody.graph import Query
+from cody.graph.dependants import RULES, Rule, named_rule
 from cody.graph.protected import Protected
+from cody.graph.units import KINDS as UNIT_KINDS
+from cody.graph.units import UnitKind, named_kind
 from cody.models.contract import subject_of
-from cody.study.explainers import (
-    DEFAULT_POLICY,
-    DEFAULT_SEARCH,
-    EDITS,
-    FACTUAL,
-    NEAR,
-    POLICIES,
-    SEARCHES,
-    WHY_NOT,
-    check_learned,
-    find,
-    find_edits,
-)
+from cody.study.explainers import EDITS, NEAR, WHY_NOT, check_learned, find, find_edits
 from cody.utils import words
 
 if TYPE_CHECKING:
@@ -51,10 +54,11 @@ if TYPE_CHECKING:
     from cody.models.decision import Decision
     from cody.search.proposals import Proposer
 
+    Rows = Iterable[Mapping[str, object]]
+
 DEFAULT_DATA, DEFAULT_MODEL = "collegemsg", "tgn-collegemsg"
 LOADING = "Loading the model ..."
 LARGEST_SEED = 2**63 - 1  # that a record can hold
-SEARCH_NAMES, FACTUAL_NAMES = ", ".join(SEARCHES), ", ".join(entry.name for entry in FACTUAL)
 REMOVE, ALLOWED_BY_WHY_NOT = "remove", ",".join(WHY_NOT)
 SIMULTANEOUS = "simultaneous"
 AMONG = (
@@ -205,24 +209,22 @@ _link = option_fields("The link")
 class LinkOptions:
     """One link: that of an event, or any other."""
 
-    event: int | None = _link(type=int, metavar="ROW", help="Row of the event whose link is scored.")
-    src: str | None = _link(metavar="NODE", help="Source of a link that need not have happened.")
-    dst: str | None = _link(metavar="NODE", help="Destination of that link.")
-    node: str | None = _link(metavar="NODE", help="Node whose state is predicted, by a model that labels nodes.")
+    event: int | None = _link("Row of the event whose link is scored.", type=int, metavar="ROW")
+    src: str | None = _link("Source of a link that need not have happened.", metavar="NODE")
+    dst: str | None = _link("Destination of that link.", metavar="NODE")
+    node: str | None = _link("Node whose state is predicted, by a model that labels nodes.", metavar="NODE")
     time: str | None = _link(
-        help="When: a date like '2004-07-28 05:08' (UTC unless CODY_TIMEZONE names a zone), a number, or now, the end "
+        "When: a date like '2004-07-28 05:08' (UTC unless CODY_TIMEZONE names a zone), a number, or now, the end "
         "of the log."
     )
 
     @property
     def is_given(self) -> bool:
-        return any(part is not None for part in (self.event, self.src, self.dst, self.node, self.time))
+        return bool(given(self))
 
     def query(self, graph: TemporalGraph) -> Query:
         """The query that is meant; parts that do not make one are refused."""
-        names = ("event", "src", "dst", "node", "time")
-        given = {name for name in names if getattr(self, name) is not None}
-        if given not in ({"event"}, {"src", "dst", "time"}, {"node", "time"}):
+        if given(self) not in (["--event"], ["--src", "--dst", "--time"], ["--node", "--time"]):
             raise CallError(
                 "give --event ROW, or --src, --dst and --time of a link, or --node and --time (explain also: --events "
                 "ROWS)"
@@ -335,28 +337,26 @@ class DecisionOptions:
     """What is to flip. At most one of them is given, but --label may have a threshold."""
 
     threshold: float | None = _decision(
-        type=float, metavar="P", help="Predicted above this probability. Default: the model's, else 0.5."
+        "Predicted above this probability. Default: the model's, else 0.5.", metavar="P"
     )
-    top: int | None = _decision(type=COUNT, metavar="K", help="Is the destination among the K best for the source?")
-    among: str | None = _decision(metavar="NODES", help=AMONG)
-    rather_than: str | None = _decision(metavar="NODE", help="Is the destination ranked above this one?")
-    label: str | None = _decision(metavar="NAME", help="Is this the predicted label? For models of labels.")
-    between: str | None = _decision(metavar="LOW..HIGH", help="Is the predicted number within this range?")
+    top: int | None = _decision("Is the destination among the K best for the source?", metavar="K")
+    among: str | None = _decision(AMONG, metavar="NODES")
+    rather_than: str | None = _decision("Is the destination ranked above this one?", metavar="NODE")
+    label: str | None = _decision("Is this the predicted label? For models of labels.", metavar="NAME")
+    between: str | None = _decision("Is the predicted number within this range?", metavar="LOW..HIGH")
 
     @property
     def given(self) -> list[str]:
         """Names of the options that are given, each a decision."""
-        names = ("threshold", "top", "rather_than", "label", "between")
-        return [f"--{name.replace('_', '-')}" for name in names if getattr(self, name) is not None]
+        return given(self, "threshold", "top", "rather_than", "label", "between")
 
     @property
     def again(self) -> str:
         """The options that a further command needs for the same decision."""
-        names = [*self.given, *(["--among"] if self.among is not None else [])]
+        names = [*self.given, *given(self, "among")]
         values = (str(getattr(self, name[2:].replace("-", "_"))) for name in names)
-        return "".join(
-            f" {name} {shlex.quote(words.sanitize(value))}" for name, value in zip(names, values, strict=True)
-        )
+        pairs = zip(names, values, strict=True)
+        return "".join(f" {name} {shlex.quote(words.sanitize(value))}" for name, value in pairs)
 
     def decision(self) -> Decision | ByLabel | None:
         """The decision that the options name; None: the one that the model makes by itself."""
@@ -391,37 +391,32 @@ decision_options = bundled("decide", DecisionOptions)
 
 
 _edit = option_fields("Changes to the history")
-_edits = partial(_edit, multiple=True)
 
 
 @dataclass(frozen=True, slots=True)
 class EditOptions:
     """Changes to the history."""
 
-    without: str = _edit(default="", show_default=False, metavar="ROWS", help="Remove these events: 3,7,9")
-    without_node: Sequence[str] = _edits(metavar="NODE", help="Remove all events of a node. Repeatable.")
-    without_pair: Sequence[str] = _edits(
-        metavar="NODES", help='Remove all events between two nodes: "A B". Repeatable.'
+    without: str = _edit("Remove these events: 3,7,9", default="", show_default=False, metavar="ROWS")
+    without_node: Sequence[str] = _edit("Remove all events of a node. Repeatable.", metavar="NODE")
+    without_pair: Sequence[str] = _edit('Remove all events between two nodes: "A B". Repeatable.', metavar="NODES")
+    without_day: Sequence[str] = _edit("Remove all events of a day: 2004-07-27. Repeatable.", metavar="DATE")
+    without_after: str | None = _edit("Remove all events after this time.", metavar="TIME")
+    without_before: str | None = _edit("Remove all events before this time.", metavar="TIME")
+    add: Sequence[str] = _edit(
+        'Add an event: "SRC DST TIME", with a date, a number or now. Repeatable.', metavar="EVENT"
     )
-    without_day: Sequence[str] = _edits(metavar="DATE", help="Remove all events of a day: 2004-07-27. Repeatable.")
-    without_after: str | None = _edit(metavar="TIME", help="Remove all events after this time.")
-    without_before: str | None = _edit(metavar="TIME", help="Remove all events before this time.")
-    add: Sequence[str] = _edits(
-        metavar="EVENT", help='Add an event: "SRC DST TIME", with a date, a number or now. Repeatable.'
+    move: Sequence[str] = _edit(
+        'Move an event to another time: "ROW TIME", or "ROW 1 day earlier". Repeatable.', metavar="EVENT"
     )
-    move: Sequence[str] = _edits(
-        metavar="EVENT", help='Move an event to another time: "ROW TIME", or "ROW 1 day earlier". Repeatable.'
+    alter: Sequence[str] = _edit(
+        'Change features of an event: "ROW FEATURE=NUMBER", with one feature or several. Repeatable.', metavar="EVENT"
     )
-    alter: Sequence[str] = _edits(
-        metavar="EVENT",
-        help='Change features of an event: "ROW FEATURE=NUMBER", with one feature or several. Repeatable.',
-    )
-    new_node: Sequence[str] = _edits(metavar="NAME", help="A node without history, for --add. Repeatable.")
+    new_node: Sequence[str] = _edit("A node without history, for --add. Repeatable.", metavar="NAME")
 
     @property
     def are_given(self) -> bool:
-        given = (self.without, self.without_node, self.without_pair, self.without_day, self.add, self.move, self.alter)
-        return any(given) or self.without_after is not None or self.without_before is not None
+        return given(self) not in ([], ["--new-node"])
 
     def removed(self, graph: TemporalGraph) -> Removal:
         """The events that are removed."""
@@ -467,7 +462,6 @@ near_option = _space(
     type=click.Choice(list(NEAR)),
     help="Candidates: ends, the latest of each end first (default); the paper's: events on paths, or all among nodes.",
 )
-hops_option = _space("--hops", type=COUNT, help="Neighbourhood radius in hops. Default: that of the model.")
 
 
 def parse_edits(text: str | None) -> tuple[Proposer, ...]:
@@ -510,17 +504,61 @@ def _time_range(text: str, values: str) -> tuple[float, float]:
     return first, last
 
 
+# What changes together.
+
+
+_unit = option_fields("The search space")
+HELP_OF_RULE = (
+    f"Removed events take along those that depend on them: {' or '.join(RULES)}, with a time if it is not one day, "
+    'like "reply 1h".'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitOptions:
+    """What changes together, and what goes along with it."""
+
+    by: str = _unit(
+        "What is removed at a time: single events, all events of a pair of nodes, of a neighbour (node), of a "
+        "day or an hour, or a session of a source.",
+        type=click.Choice(UNIT_KINDS),
+        default=UNIT_KINDS[0],
+    )
+    gap: str | None = _unit("With --by session: the pause that ends one, like 30min. Default: 1h.", metavar="TIME")
+    with_ends: bool = _unit("With --by node: the two ends of the link are candidates, too.")
+    with_dependants: str | None = _unit(HELP_OF_RULE, metavar="RULE")
+
+    @property
+    def kind(self) -> UnitKind | None:
+        """What is removed at a time; None: single events."""
+        try:
+            return named_kind(self.by, gap=self.gap, ends=self.with_ends)
+        except CallError as error:
+            option = "--with-ends" if self.with_ends else f"--gap {self.gap}"
+            raise CallError(f"{option}: {error}") from None
+
+    @property
+    def rule(self) -> Rule | None:
+        """Which events go along; None: none."""
+        return None if self.with_dependants is None else rule_in(self.with_dependants)
+
+
+def rule_in(text: str) -> Rule:
+    """The rule that `--with-dependants` names."""
+    name, _, within = text.strip().partition(" ")
+    try:
+        return named_rule(name, within or None)
+    except CallError as error:
+        raise CallError(f"--with-dependants {text!r}: {error}") from None
+
+
+unit_options = bundled("units", UnitOptions)
+
+
 # The search.
 
+
 _search = section("The search")
-explainer_option = _search(
-    "--explainer", default=DEFAULT_SEARCH, metavar="NAME", help=f"Searches: {SEARCH_NAMES}. Factual: {FACTUAL_NAMES}."
-)
-policy_option = _search(
-    "--policy",
-    metavar="NAME",
-    help=f"Order in which a search tries candidates: {', '.join(POLICIES)}. Default: {DEFAULT_POLICY}.",
-)
 scorer_option = _search(
     "--scorer", metavar="FOLDER", help="Folder that cody train-explainer wrote. Default: that of the shipped model."
 )
@@ -532,16 +570,49 @@ _output = section("Output")
 workers_option = _output("--workers", type=whole(1, 1024), default=1, help="Number of processes.")
 ray_option = _output("--ray", metavar="ADDRESS", help="Run on a Ray cluster: its address, or local.")
 html_option = _output("--html", type=PAGE, help="Write a page that shows the result to this file.")
-figure_option = _output("--figure", type=FIGURE, help="Write a figure for a paper: .pdf, .svg or .png.")
-figure_width_option = _output(
-    "--figure-width", type=real(1, 40), default=3.3, help="Its width in inches: 3.3 for one column, 7 for two."
-)
 csv_option = _output("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 json_option = _output("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 
 
+@dataclass(frozen=True, slots=True)
+class OutputOptions:
+    """In which forms a result is shown."""
+
+    html: Path | None = given_by(html_option)
+    as_csv: bool = given_by(csv_option)
+    as_json: bool = given_by(json_option)
+
+    def check(self) -> None:
+        """Refuse two forms, and to search for what could not be shown."""
+        check_formats(self.as_csv, self.as_json)
+        check_page(self.html)
+
+    def print(self, found: Any, columns: Sequence[str], rows: Rows, parts: Iterable[ShownPart]) -> None:
+        """Print a result.
+
+        Args:
+            found: The result, which makes a document.
+            columns: The columns of its csv.
+            rows: Its csv.
+            parts: What a person sees.
+        """
+        if self.as_json:
+            print_json(found.to_dict())
+        elif self.as_csv:
+            print_csv(columns, rows)
+        else:
+            print_parts(parts)
+
+
+output_options = bundled("output", OutputOptions)
+
+
+def check_formats(as_csv: bool, as_json: bool) -> None:
+    if as_csv and as_json:
+        raise CallError("give --csv or --json, not both")
+
+
 def check_page(html: Path | None) -> None:
-    """Refuse to search for what could not be shown."""
     if html is not None:
         from cody.web import check_page_file
 
@@ -562,17 +633,30 @@ def write_page(as_html: Callable[[], str], html: Path | None) -> None:
         say(f"Page: {words.sanitize(html, 200)}")
 
 
-def check_figure(file: Path | None, width: float) -> None:
-    """Refuse to search for what could not be drawn."""
-    if file is None:
-        if not is_left_out("figure_width"):
-            raise CallError(f"--figure-width {width:g} is the width of a figure: give --figure FILE, too")
-        return
-    from cody.web import check_figure_file
-
-    check_figure_file(file)
+_figure = option_fields("Output")
 
 
-def check_formats(as_csv: bool, as_json: bool) -> None:
-    if as_csv and as_json:
-        raise CallError("give --csv or --json, not both")
+@dataclass(frozen=True, slots=True)
+class FigureOptions:
+    """A figure for a paper."""
+
+    figure: Path | None = _figure("Write a figure for a paper: .pdf, .svg or .png.", type=FIGURE)
+    figure_width: float = _figure("Its width in inches: 3.3 for one column, 7 for two.", type=real(1, 40), default=3.3)
+
+    def check(self) -> None:
+        """Refuse to search for what could not be drawn."""
+        if self.figure is not None:
+            from cody.web import check_figure_file
+
+            check_figure_file(self.figure)
+        elif not is_left_out("figure_width"):
+            raise CallError(f"--figure-width {self.figure_width:g} is the width of a figure: give --figure FILE, too")
+
+    def write(self, draw: Callable[[Path, float], object]) -> None:
+        """Draw the figure if one is wanted, and say where it is."""
+        if self.figure is not None:
+            draw(self.figure, self.figure_width)
+            say(f"Figure: {words.sanitize(self.figure, 200)}")
+
+
+figure_options = bundled("drawing", FigureOptions)

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from cody.cli import options as shared
-from cody.cli.command import COUNT, FILE, bundled, command, given_by, option_fields
-from cody.cli.messages import print_csv, print_json, say
+from cody.cli.command import FILE, bundled, command, given_by, option_fields
+from cody.cli.messages import WRONG, Prose, ShownPart, print_csv, print_json, print_parts, say
 from cody.cli.progress import progress
 from cody.errors import CallError
 from cody.graph import Query, TemporalGraph
 from cody.models.contract import Model, label_task
+from cody.models.decided import LINK_PREDICTED
 from cody.models.deciding import ByLabel
-from cody.models.decision import Above, Decision, InTop
+from cody.models.decision import LINK, NO_LINK, Above, Decision, InTop
+from cody.models.margins import numbers
 from cody.models.predict import Predictions, rows_of_links
 from cody.models.predict import predict as score
-from cody.models.predictions import PERIOD, PredictionList, rows_between
+from cody.models.predict_ranks import RankPredictions
+from cody.models.predictions import PERIOD, DecidedPredictions, LabelPredictions, PredictionList, rows_between
 from cody.utils import words
+from cody.utils.tables import TextTable
 
 SHOWN = 20  # links in a table
 OF_LINKS = ("event", "happened", "right")  # columns that mean nothing for forecasts
@@ -34,16 +39,15 @@ class PredictOptions:
 
     node: str | None = given_by(shared.node_option)
     period: str | None = given_by(shared.period_option)
-    since: str | None = _links(metavar="TIME", help="Events from this time on.")
-    until: str | None = _links(metavar="TIME", help="Events up to this time; a day is included.")
+    since: str | None = _links("Events from this time on.", metavar="TIME")
+    until: str | None = _links("Events up to this time; a day is included.", metavar="TIME")
     events: str | None = given_by(shared.events_option)
     links: Path | None = _links(
+        "Links in a file of events, as --data reads it. Those that did not happen count as false alarms if predicted.",
         type=FILE,
-        help="Links in a file of events, as --data reads it. Those that did not happen count as false alarms if "
-        "predicted.",
     )
-    next: int | None = _links(type=COUNT, metavar="N", help="The N most likely partners of --node instead.")
-    time: str | None = _links(help="With --next: a date, a number, or now, the end of the log. Default: now.")
+    next: int | None = _links("The N most likely partners of --node instead.", metavar="N")
+    time: str | None = _links("With --next: a date, a number, or now, the end of the log. Default: now.")
 
     @property
     def by_default(self) -> bool:
@@ -87,8 +91,8 @@ class PredictOptions:
 class ShownOptions:
     """Which predictions are shown, and in what form."""
 
-    wrong: bool = _shown(is_flag=True, help="Show only wrong predictions.")
-    last: int | None = _shown(type=COUNT, metavar="N", help=f"Show the last N. Default: {SHOWN} in a table, else all.")
+    wrong: bool = _shown("Show only wrong predictions.")
+    last: int | None = _shown(f"Show the last N. Default: {SHOWN} in a table, else all.", metavar="N")
     as_csv: bool = given_by(shared.csv_option)
     as_json: bool = given_by(shared.json_option)
 
@@ -169,12 +173,10 @@ def _print(found: PredictionList[Any], links: PredictOptions, options: ShownOpti
     elif options.as_csv:
         _print_csv(shown, forecast=forecast)
     else:
-        from cody.cli import show
-
-        show.print_parts(
-            show.partners(shown, str(links.node), again)
+        print_parts(
+            _partners(shown, str(links.node), again)
             if isinstance(shown, Predictions) and forecast
-            else show.predictions(found, listed, shown, again)
+            else _predictions(found, listed, shown, again)
         )
 
 
@@ -209,3 +211,98 @@ def _as_options(source: shared.ModelSource) -> str:
     given = [f"{name} {words.sanitize(value)}" for name, (value, default) in defaults.items() if value != default]
     given += ["--sort"] * source.sort + ([] if source.unit is None else [f"--unit {source.unit}"])
     return "".join(f" {option}" for option in given)
+
+
+def _predictions(
+    found: PredictionList[Any], listed: PredictionList[Any], shown: PredictionList[Any], options: str
+) -> Iterable[ShownPart]:
+    """Scored links, labels or ranks, the wrong predictions marked; of long lists the end, and how to see the rest.
+
+    Args:
+        found: All that were scored.
+        listed: Those that the user wants to see: all, or the wrong predictions.
+        shown: The last of these.
+        options: Options of the command that asks why.
+    """
+    yield Prose(words.sanitize(found.sentence, 2000))
+    if isinstance(found, LabelPredictions):
+        yield Prose(words.sanitize(found.rule, 400))
+    if not len(shown):
+        if len(found):
+            yield Prose("None of them is known to be wrong.")
+        return
+    yield ""
+    event, pair, headings, cells = _columns(shown)
+    rows = TextTable(event, pair, words.heading_of_times(shown[0].time), *headings)
+    for each, figures in zip(shown, cells, strict=True):
+        row = "" if each.event is None else str(each.event)
+        rows.add_row(row, words.link(each.src, each.dst, 20), words.moment(each.time), *figures)
+    yield rows
+    yield ""
+    if len(shown) < len(listed):
+        wrong = ", --wrong the wrong ones" if listed is found and len(found.wrong) else ""
+        kind = found.unit if listed is found else "wrong prediction"
+        yield Prose(f"{len(shown):,} of {words.count(len(listed), kind)} shown: --last N shows more{wrong}, --csv all.")
+    latest = min(reversed(list(shown)), key=lambda each: each.event is None)  # of events, if there are any
+    yield f"Explain it:  cody explain {_link_options(latest)}{options}"
+
+
+def _columns(shown: PredictionList[Any]) -> tuple[str, str, Sequence[str], list[list[str]]]:
+    """What an event and its nodes are called in a table, the headings of the other columns, and their cells."""
+    if isinstance(shown, RankPredictions):
+        ranks = [
+            [f"{each.score:.2f}", f"{each.rank:,}", f"{each.of:,}", "yes" if each.in_top else "no"] for each in shown
+        ]
+        return "#event", "link", ["#score", "#rank", "#of", f"top {shown.k}"], ranks
+    if isinstance(shown, LabelPredictions):
+        scores = numbers(*(each.score for each in shown), line=shown.threshold)
+        outcomes = [
+            [_marked(each, each.predicted, 24), words.sanitize("–" if each.label is None else each.label, 24)]
+            for each in shown
+        ]
+        cells = [[score, *outcome] for score, outcome in zip(scores, outcomes, strict=True)]
+        return "#row", words.sanitize(shown.unit, 24), ["#score", "predicted", "label"], cells
+    if isinstance(shown, DecidedPredictions):
+        pair = "link" if shown.subject == "link" else words.sanitize(shown.unit, 24)
+        names = [f"#{name}" for name in shown.decision.headings if name]
+        figures = ([numbers(each.margin)[0], words.sanitize(each.figure, 40)][: len(names)] for each in shown)
+        cells = [[*each, _marked(row, row.predicted, 40)] for each, row in zip(figures, shown, strict=True)]
+        return "#event", pair, [*names, "predicted"], cells
+    cells = [[f"{each.score:.2f}", _marked(each, LINK if each.predicted else NO_LINK, 40)] for each in shown]
+    return "#event", "link", ["#score", "predicted"], cells
+
+
+def _marked(each: Any, predicted: str, width: int) -> str:
+    return words.sanitize(predicted, width) + (WRONG if each.right is False else "")
+
+
+def _link_options(link: Any) -> str:
+    """The options that name a link."""
+    if link.event is not None:
+        return f"--event {link.event}"
+    src, dst = (shlex.quote(words.sanitize(end)) for end in (link.src, link.dst))
+    return f"--src {src} --dst {dst} --time {link.time:.15g}"
+
+
+def _partners(shown: Predictions, node: str, options: str) -> Iterable[ShownPart]:
+    """The most likely partners of a node, best first."""
+    if not len(shown):
+        yield Prose(f"{words.sanitize(node)} has no possible partners.")
+        return
+    when = shown[0].time
+    first = shown.queries[0]
+    yield Prose(f"The most likely partners of {words.sanitize(node)}, as of {words.moment_and_zone(when)}:")
+    yield ""
+    now = when == float(shown.graph.time[shown.graph.num_events - 1])
+    rows = TextTable("link", "#score", "predicted", "last contact", *([] if now else ["next contact"]))
+    for place, each in enumerate(shown):
+        contact = shown.contact(place)
+        before = "never" if contact.last is None else f"{words.earlier(contact.last, when)} before"
+        after = "never" if contact.next is None else f"{words.earlier(when, contact.next)} later"
+        link = words.link(each.src, each.dst, 20)
+        rows.add_row(link, f"{each.score:.2f}", LINK_PREDICTED.outcome(each.logit), before, *([] if now else [after]))
+    yield rows
+    yield ""
+    src, dst = (shlex.quote(words.sanitize(shown.graph.name(end))) for end in (first.src, first.dst))
+    link_again = f"--src {src} --dst {dst} --time {'now' if now else shlex.quote(words.timestamp(when))}"
+    yield f"Explain it:  cody explain {link_again}{options}"

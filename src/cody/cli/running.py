@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,8 +20,9 @@ from cody.engine.named import NamedModel, is_factory, load_factory
 from cody.errors import CallError, DataError, ModelError
 from cody.graph import TemporalGraph
 from cody.models.contract import Model, identity_of
+from cody.models.decided import name_of_subject
 from cody.study import run as evaluation
-from cody.study.decisions import KindWords
+from cody.study.decisions import KindWords, kind_in_words
 from cody.study.instances import Link
 from cody.study.record import Failure, Key, Record, in_words, key_of
 from cody.study.record_file import iterate_records, read_failures
@@ -33,29 +34,45 @@ if TYPE_CHECKING:
     from cody.study.pool import Opener
 
 
-def finish(
-    steps: Iterator[evaluation.RunProgress],
+def run_evaluation(
+    file: Path,
+    model: Model,
+    graph: TemporalGraph,
+    plan: evaluation.EvaluationPlan,
     sample: evaluation.Sample,
-    names: Mapping[str, KindWords],
+    way: AbstractContextManager[evaluation.Evaluate],
     *,
     kept: Path | None,
-    nothing: str,
-) -> Sequence[Link]:
-    """Do the work, and show how far it is. Returns the links.
+    nothing: str = "nothing was done yet",
+) -> tuple[Sequence[Link], dict[str, KindWords]]:
+    """Explain links, and show how far it is. Returns them, and what predictions of each kind are called.
 
     Args:
-        steps: The run.
+        file: Where the records go.
+        model: The model.
+        graph: The log of events.
+        plan: What is explained, and how.
         sample: Which links are drawn.
-        names: What predictions of each kind are called.
+        way: Who does the work.
         kept: The file that a later run resumes.
         nothing: What to say if there is none.
     """
-    with stoppable(kept, nothing):
+    settled = evaluation.check_plan(model, graph, plan)
+    subject = name_of_subject(model, graph, settled)
+    names = {kind: kind_in_words(kind, settled, subject) for kind in sample.kinds}
+    with way as evaluate, stoppable(kept, nothing):
+        steps = evaluation.run(file, model, graph, plan, sample, evaluate=evaluate)
         with status("Drawing predictions ..."):
             first = next(steps)
-        say_what_is_missing(first.links, sample, names)
-        follow(first, steps)
-    return first.links
+        _say_what_is_missing(first.links, sample, names)
+        if first.finished:
+            say(f"{first.finished:,} of {first.total:,} records already done")
+        begun = monotonic()
+        with progress("records", first.total, completed=first.finished) as move:
+            for step in steps:
+                rate = (step.finished - first.finished) / max(monotonic() - begun, 1e-9)
+                move(completed=step.finished, description=f"records, {rate:.1f} a second")
+    return first.links, names
 
 
 @contextmanager
@@ -94,7 +111,7 @@ def say_failures(failures: Sequence[Failure]) -> None:
         say(sentence)
 
 
-def say_what_is_missing(links: Sequence[Link], sample: evaluation.Sample, names: Mapping[str, KindWords]) -> None:
+def _say_what_is_missing(links: Sequence[Link], sample: evaluation.Sample, names: Mapping[str, KindWords]) -> None:
     """Say which of the requested predictions are not explained: too few exist, or too many were named."""
     if sample.events is not None:
         if len(links) < len(sample.events):
@@ -189,14 +206,3 @@ def follow_training(
                     say(text)
     except KeyboardInterrupt:
         stop(f"{finished} epochs are done; rerun to resume" if finished else "")
-
-
-def follow(first: evaluation.RunProgress, steps: Iterator[evaluation.RunProgress]) -> None:
-    """Do the work of an evaluation, and show how far it is."""
-    if first.finished:
-        say(f"{first.finished:,} of {first.total:,} records already done")
-    begun = monotonic()
-    with progress("records", first.total, completed=first.finished) as move:
-        for step in steps:
-            rate = (step.finished - first.finished) / max(monotonic() - begun, 1e-9)
-            move(completed=step.finished, description=f"records, {rate:.1f} a second")

@@ -14,7 +14,6 @@ from cody.cli import options as shared
 from cody.cli.command import bundled, command, option, whole
 from cody.cli.messages import say
 from cody.cli.progress import waiting
-from cody.cli.units import UnitOptions, unit_options
 from cody.errors import CallError
 from cody.utils.words import sanitize
 
@@ -31,7 +30,7 @@ class LiveOptions:
     source: shared.ModelSource
     protect: Sequence[str]
     decide: shared.DecisionOptions
-    units: UnitOptions
+    units: shared.UnitOptions
     searches: int
     seconds: float
 
@@ -67,7 +66,7 @@ live_options = bundled(
     shared.model_options,
     shared.protect_option,
     shared.decision_options,
-    unit_options,
+    shared.unit_options,
     option("--searches", type=whole(1, 64), default=2, help="Maximum number of simultaneous searches; others wait."),
     option("--seconds", type=float, default=30.0, help="Time limit of each search."),
 )

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import astuple
 
-from cody.cli.show import Prose, ShownPart
+from cody.cli.messages import Prose, ShownPart
 from cody.paper.typeset import latex_text
 from cody.study.benchmark import ALL, BenchmarkRow
 from cody.study.disturbances import DISTURBANCES

@@ -5,30 +5,27 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from msgspec import UNSET
 
 from cody.cli import options as shared
-from cody.cli.command import COUNT, FILE, FOLDER, LINES, argument, bundled, command, given_by, option_fields
-from cody.cli.messages import print_csv, print_json, say
+from cody.cli.command import FILE, FOLDER, LINES, argument, bundled, command, given_by, option_fields, option_name
+from cody.cli.messages import Prose, say
 from cody.cli.progress import progress
-from cody.cli.running import failures_of, finish, open_others, records_of, say_failures, way_to_evaluate
-from cody.cli.show import Prose, print_parts
-from cody.cli.units import UnitOptions, unit_options
+from cody.cli.running import failures_of, open_others, records_of, run_evaluation, say_failures, way_to_evaluate
 from cody.errors import CallError, ModelError
 from cody.explaining.document import ExplanationDocument
 from cody.explaining.wording import capital
 from cody.graph import TemporalGraph
 from cody.models.contract import Model, identity_of
-from cody.models.decided import name_of_subject
 from cody.models.predictions import rows_between
 from cody.study import ExplainedLink, ModelComparison, Part, Survey, cases, compare_models, survey_of
 from cody.study import run as evaluation
 from cody.study.comparison import SurveyOutput
-from cody.study.decisions import kind_in_words
-from cody.study.explainers import DEFAULT_SEARCH, explainer, find
+from cody.study.explainers import DEFAULT_SEARCH, SEARCHES, explainer, find
 from cody.study.instances import TEST_PERIOD, Link
 from cody.study.record import REMOVALS
 from cody.study.record_file import records_of_models, rewrite
@@ -48,43 +45,34 @@ class SurveyOptions:
     """Which predictions are explained, how, and by whom."""
 
     model: Sequence[str] = _model(
-        multiple=True,
-        help=f"As in explain; repeat it to compare a second model on the same links. Default: {shared.DEFAULT_MODEL}.",
+        f"As in explain; repeat it to compare a second model on the same links. Default: {shared.DEFAULT_MODEL}."
     )
     allow_data_mismatch: bool = given_by(shared.mismatch_option)
     instances: int | None = _links(
-        type=COUNT, help=f"Number of predictions of each kind. Default: {INSTANCES}; with --events, all of them."
+        f"Number of predictions of each kind. Default: {INSTANCES}; with --events, all of them."
     )
     kinds: str = given_by(shared.kinds_option)
     period: str | None = given_by(shared.period_option)
     node: str | None = given_by(shared.node_option)
     events: str | None = given_by(shared.events_option)
     seed: int = given_by(shared.seed_option)
-    explainer: str = _search(metavar="NAME", default=DEFAULT_SEARCH, help=f"A search: {shared.SEARCH_NAMES}.")
+    explainer: str = _search(f"A search: {', '.join(SEARCHES)}.", metavar="NAME", default=DEFAULT_SEARCH)
     allow: str | None = given_by(shared.allow_option)
     protect: Sequence[str] = given_by(shared.protect_option)
     candidates: int | None = given_by(shared.candidates_option)
-    evaluations: int | None = _search(
-        type=COUNT, help="Maximum number of model evaluations for each link. Default: 300."
-    )
-    also: Sequence[str] = _search(
-        multiple=True, metavar="MODEL", help="Count the answers that hold in this model, too. Repeatable."
-    )
-    noise: bool = _search(is_flag=True, help="Count those that hold a minute later, and with an unrelated event added.")
+    evaluations: int | None = _search("Maximum number of model evaluations for each link. Default: 300.")
+    also: Sequence[str] = _search("Count the answers that hold in this model, too. Repeatable.", metavar="MODEL")
+    noise: bool = _search("Count those that hold a minute later, and with an unrelated event added.")
     workers: int = given_by(shared.workers_option)
     ray: str | None = given_by(shared.ray_option)
     out: Path | None = _output(
-        type=LINES, help="File for the records, as cody evaluate writes them; resumes an existing file."
+        "File for the records, as cody evaluate writes them; resumes an existing file.", type=LINES
     )
-    figure: Path | None = given_by(shared.figure_option)
-    figure_width: float = given_by(shared.figure_width_option)
+    drawing: shared.FigureOptions = given_by(shared.figure_options)
     pages: Path | None = _output(
-        type=FOLDER,
-        help="With --html: folder for the pages of the explanations. Default: that of the page, without .html.",
+        "With --html: folder for the pages of the explanations. Default: that of the page, without .html.", type=FOLDER
     )
-    html: Path | None = given_by(shared.html_option)
-    as_csv: bool = given_by(shared.csv_option)
-    as_json: bool = given_by(shared.json_option)
+    output: shared.OutputOptions = given_by(shared.output_options)
 
     @property
     def models(self) -> Sequence[str]:
@@ -107,14 +95,12 @@ class SurveyOptions:
 
     def check_none_is_given(self) -> None:
         """Options that say what to explain, and how, do not apply to records that were written before."""
-        still = {"explainer", "pages", "figure", "figure_width", "also", "noise", "allow_data_mismatch", "out"}
-        still |= {"html", "as_csv", "as_json"}
+        still = {"explainer", "pages", "drawing", "also", "noise", "allow_data_mismatch", "out", "output"}
         if self.out is not None and not (self.also or self.noise):
             raise CallError("--out is for a new survey, or for what --also and --noise add to the records of a file")
-        for name in (*SurveyOptions.__slots__, *UnitOptions.__slots__, *shared.DecisionOptions.__slots__):
+        for name in (*SurveyOptions.__slots__, *shared.UnitOptions.__slots__, *shared.DecisionOptions.__slots__):
             if name not in still and not shared.is_left_out(name):
-                option = f"--{name.replace('_', '-')}"
-                raise CallError(f"{option} is for a new survey; records in files are counted as they are")
+                raise CallError(f"{option_name(name)} is for a new survey; records in files are counted as they are")
 
     def sample(self, graph: TemporalGraph) -> evaluation.Sample:
         """Which links are drawn. Events that are named one by one are all explained, unless --instances limits them."""
@@ -152,17 +138,17 @@ class SurveyedModel(NamedTuple):
 @shared.data_options
 @shared.decision_options
 @bundled("options", SurveyOptions)
-@unit_options
+@shared.unit_options
 def survey(
     files: Sequence[Path],
     source: shared.DataSource,
     decide: shared.DecisionOptions,
     options: SurveyOptions,
-    units: UnitOptions,
+    units: shared.UnitOptions,
 ) -> None:
     """Explain many predictions and summarize what decides them."""
-    shared.check_formats(options.as_csv, options.as_json)
-    shared.check_figure(options.figure, options.figure_width)
+    shared.check_formats(options.output.as_csv, options.output.as_json)
+    options.drawing.check()
     if files:
         options.check_none_is_given()
         pages = _check_pages(options)
@@ -188,14 +174,9 @@ def survey(
             plan = evaluation.EvaluationPlan(named.data, name, (chosen,), options.seed, decision=decision)
             file = _file(options.out or Path(scratch) / "records.jsonl", number)
             model = subject.open(named)
-            with way_to_evaluate(plan.data, graph, subject, options.workers, options.ray) as way:
-                steps = evaluation.run(file, model, graph, plan, sample, evaluate=way)
-                kept, nothing = (file if options.out else None), "nothing was saved (use --out FILE)"
-                settled = evaluation.check_plan(model, graph, plan)
-                words_of = {
-                    kind: kind_in_words(kind, settled, name_of_subject(model, graph, settled)) for kind in sample.kinds
-                }
-                links = finish(steps, sample, words_of, kept=kept, nothing=nothing)
+            way = way_to_evaluate(plan.data, graph, subject, options.workers, options.ray)
+            kept, nothing = (file if options.out else None), "nothing was saved (use --out FILE)"
+            links, _ = run_evaluation(file, model, graph, plan, sample, way, kept=kept, nothing=nothing)
             explained = _explained(file, graph, plan, links)
             if options.also or options.noise:
                 explained = _tested(explained, model, graph, options, subject)
@@ -226,31 +207,30 @@ def _report(surveyed: Sequence[SurveyedModel], pages: Path | None, options: Surv
     comparison = (
         compare_models(surveyed[0].explained, surveyed[1].explained, surveyed[0].graph) if len(surveyed) == 2 else None
     )
-    if options.html is not None and pages is not None:
-        _write_page(options.html, pages, found, comparison, surveyed)
-    if options.figure is not None:
+    if options.output.html is not None and pages is not None:
+        _write_page(options.output.html, pages, found, comparison, surveyed)
+    if options.drawing.figure is not None:
         from cody.web.survey_drawing import write_survey_figure
 
-        write_survey_figure(found, options.figure, options.figure_width)
-        say(f"Figure: {words.sanitize(options.figure, 200)}")
-    if options.as_json:
-        print_json(SurveyOutput(tuple(found), comparison).to_dict())
-    elif options.as_csv:
-        columns = ["data", "model", "kind", "figure", "value", "low", "high", "of"]
-        print_csv(columns, (row for each in found for row in each.rows()))
-    else:
-        for each in found:
-            print_parts(_shown(each))
-        if comparison is not None:
-            print_parts(_compared(comparison, found[0].subject))
-        print_parts(_meanings(found[0]))
+        options.drawing.write(partial(write_survey_figure, found))
+    columns = ["data", "model", "kind", "figure", "value", "low", "high", "of"]
+    rows = (row for each in found for row in each.rows())
+    options.output.print(SurveyOutput(tuple(found), comparison), columns, rows, _parts(found, comparison))
+
+
+def _parts(found: Sequence[Survey], comparison: ModelComparison | None) -> Iterable[Any]:
+    for each in found:
+        yield from _shown(each)
+    if comparison is not None:
+        yield from _compared(comparison, found[0].subject)
+    yield from _meanings(found[0])
 
 
 def _check_pages(options: SurveyOptions) -> Path | None:
     """The folder for the pages of the explanations, if there is to be a page; an error if they could not be written."""
     from cody.web import check_page_file
 
-    html, pages = options.html, options.pages
+    html, pages = options.output.html, options.pages
     if html is None:
         if pages is not None:
             raise CallError("--pages are linked from the survey's page: give --html FILE too")
@@ -412,7 +392,7 @@ def _shown(found: Survey) -> Iterable[Any]:
 def _fragility(part: Part, found: Survey) -> Iterable[Any]:
     rows = TextTable(_changes(found), "#predictions", "#95 % interval")
     for each in part.fragility:
-        rows.add_row(f"at most {words.count(each.edits, found.edit_name)}", _percent(each.share), _between(each.share))
+        rows.add_row(f"at most {words.count(each.edits, found.edit_name)}", *_interval(each.share))
     yield rows
     yield ""
 
@@ -423,8 +403,7 @@ def _survival(part: Part) -> Iterable[Any]:
         return
     rows = TextTable("the answer also flips", "#tested", "#holds", "#95 % interval")
     for each in part.survival:
-        shares = ("–", "–") if each.holds is None else (_percent(each.holds), _between(each.holds))
-        rows.add_row(words.sanitize(each.what, 40), f"{each.tested}", *shares)
+        rows.add_row(words.sanitize(each.what, 40), f"{each.tested}", *_interval(each.holds))
     yield rows
     yield Prose("Tested are answers where that model decides the same with nothing changed.")
     yield ""
@@ -437,7 +416,7 @@ def _decisive(part: Part, found: Survey) -> Iterable[Any]:
     assert part.age is not None
     rows = TextTable(f"{thing}s", "#decisive", "#candidates", "#ratio", "#95 % interval")
     for contrast in (*part.relations, *part.latest, part.repetition):
-        shares = _percent(contrast.decisive), _percent(contrast.candidates)
+        shares = _interval(contrast.decisive)[0], _interval(contrast.candidates)[0]
         rows.add_row(with_name(contrast.what, thing), *shares, *_ratio(contrast))
     yield rows
     now = part.most_fragile[0].time
@@ -465,7 +444,7 @@ def _examples(title: str, examples: Sequence[Example], found: Survey) -> Iterabl
         return
     rows = TextTable("#event", _heading(found.subject), f"#{found.figure}", _changes(found))
     for each in examples:
-        link = f"{words.sanitize(each.src, 20)} → {words.sanitize(each.dst, 20)}"
+        link = words.link(each.src, each.dst, 20)
         shown = words.sanitize(each.figure, 24) if each.score is None else f"{each.score:.2f}"
         rows.add_row(str(each.event), link, shown, _rows(each.rows if _removes_only(found) else _edits(each.rows)))
     yield from (f"{title}:", rows, "")
@@ -480,17 +459,17 @@ def _compared(found: ModelComparison, subject: str) -> Iterable[Any]:
     """Two surveys side by side."""
     one, other = (words.sanitize(name, 30) for name in found.models)
     yield f"{one} and {other} on {words.count(found.links, subject)}:"
-    yield f"the same decision on {_percent(found.same_decision)} ({_between(found.same_decision)})"
+    yield "the same decision on {} ({})".format(*_interval(found.same_decision))
     if found.overlap is not None and found.same_reason is not None:
         yield Prose(
-            f"the same reason for {_percent(found.same_reason)} ({_between(found.same_reason)}) of the "
-            f"{found.both_explained} that both explain; mean overlap |X ∩ Y| / |X ∪ Y| {found.overlap.value:.2f}"
+            "the same reason for {} ({}) of the ".format(*_interval(found.same_reason))
+            + f"{found.both_explained} that both explain; mean overlap |X ∩ Y| / |X ∪ Y| {found.overlap.value:.2f}"
         )
         yield ""
         for title, pairs in (("They agree most on", found.agree), ("They differ most on", found.differ)):
             rows = TextTable("#event", _heading(subject), one, other)
             for pair in pairs:
-                link = f"{words.sanitize(pair.src, 20)} → {words.sanitize(pair.dst, 20)}"
+                link = words.link(pair.src, pair.dst, 20)
                 rows.add_row(str(pair.event), link, _rows(pair.rows), _rows(pair.others))
             if pairs:
                 yield from (f"{title}:", rows, "")
@@ -506,12 +485,11 @@ def _rows(rows: Sequence[int | str]) -> str:
     return listed or "(none found)"
 
 
-def _percent(share: Share) -> str:
-    return f"{100 * share.value:.0f} %"
-
-
-def _between(share: Share) -> str:
-    return f"{100 * share.low:.0f} to {100 * share.high:.0f} %"
+def _interval(share: Share | None) -> tuple[str, str]:
+    """A share, and the interval of it."""
+    if share is None:
+        return "–", "–"
+    return f"{100 * share.value:.0f} %", f"{100 * share.low:.0f} to {100 * share.high:.0f} %"
 
 
 def _ratio(contrast: Contrast) -> tuple[str, str]:

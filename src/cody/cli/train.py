@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from cody.cli.command import COUNT, FOLDER, bundled, command, given_by, option, option_fields, real, whole
-from cody.cli.messages import print_json
+from cody.cli.command import FOLDER, bundled, command, given_by, option, option_fields, real, whole
+from cody.cli.messages import print_json, print_parts
 from cody.cli.options import DataSource, json_option, required_data_options, use_threads
 from cody.cli.running import follow_training
 from cody.errors import CallError
 from cody.graph import TemporalGraph
+from cody.utils import words
+from cody.utils.tables import TextTable
 
 if TYPE_CHECKING:
     from cody.models.sizes import Sizes
@@ -33,11 +35,11 @@ seed_option = option(
 class SizeOptions:
     """Sizes of a model, where they differ from those of its preset."""
 
-    batch: int | None = _size(type=COUNT, help="Number of events between two updates of the memory.")
-    dimension: int | None = _size(type=COUNT, help="Size of embeddings and memory.")
-    neighbours: int | None = _size(type=COUNT, help="Number of recent events that a node attends to.")
-    layers: int | None = _size(type=COUNT, help="Number of attention layers.")
-    heads: int | None = _size(type=COUNT, help="Number of attention heads.")
+    batch: int | None = _size("Number of events between two updates of the memory.")
+    dimension: int | None = _size("Size of embeddings and memory.")
+    neighbours: int | None = _size("Number of recent events that a node attends to.")
+    layers: int | None = _size("Number of attention layers.")
+    heads: int | None = _size("Number of attention heads.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +47,14 @@ class TaskOptions:
     """What a model learns."""
 
     task: str = _task(
-        type=click.Choice(["link", "label"]), default="link", help="Whether events happen, or which label they have."
+        "Whether events happen, or which label they have.", type=click.Choice(["link", "label"]), default="link"
     )
     about: str | None = _task(
+        "With --task label: read both nodes of an event (default), or the source alone, whose state the label is.",
         type=click.Choice(["event", "node"]),
-        help="With --task label: read both nodes of an event (default), or the source alone, whose state the label is.",
     )
-    encoder: str | None = _task(metavar="MODEL", help="With --task label: begin with the encoder of this link model.")
-    freeze_encoder: bool = _task(is_flag=True, help="With --encoder: train the decoder alone.")
+    encoder: str | None = _task("With --task label: begin with the encoder of this link model.", metavar="MODEL")
+    freeze_encoder: bool = _task("With --encoder: train the decoder alone.")
 
     def check(self) -> None:
         """Refuse options of labels where links are learned."""
@@ -66,13 +68,11 @@ class TaskOptions:
 class TrainOptions:
     """How a model is trained."""
 
-    epochs: int = _training(type=COUNT, default=50, help="Maximum number of passes over the training events.")
-    patience: int = _training(type=COUNT, default=5, help="Stop after this many epochs without improvement.")
-    learning_rate: float = _training(type=real(0, 1), default=3e-4, help="Step size of Adam.")
-    learn_frequencies: bool = _training(is_flag=True, help="Also learn the frequencies of the time encoding.")
-    freeze_memory: bool = _training(
-        was="--fixed-memory", is_flag=True, help="Leave the GRU of a TGN at its random weights."
-    )
+    epochs: int = _training("Maximum number of passes over the training events.", default=50)
+    patience: int = _training("Stop after this many epochs without improvement.", default=5)
+    learning_rate: float = _training("Step size of Adam.", type=real(0, 1), default=3e-4)
+    learn_frequencies: bool = _training("Also learn the frequencies of the time encoding.")
+    freeze_memory: bool = _training("Leave the GRU of a TGN at its random weights.", was="--fixed-memory")
     seed: int = given_by(seed_option)
 
 
@@ -125,18 +125,17 @@ def train(
         fixed_memory=chosen.pop("freeze_memory"), encoder=encoder, fixed_encoder=task.freeze_encoder, **chosen
     )
     steps = train(graph, network, settings, out)
-    from cody.cli import show
 
     def position(step: TrainingProgress) -> tuple[str, int, int]:
         batches = (step.epoch - 1) * step.batches + step.batch
         return f"epoch {step.epoch}, batches", batches, training.epochs * step.batches
 
-    follow_training(steps, "Preparing the events ...", position, show.epoch, at_most=True)
+    follow_training(steps, "Preparing the events ...", position, epoch, at_most=True)
     document = json.loads((out / "model.json").read_text(encoding="utf-8"))
     if as_json:
         print_json(document)
     else:
-        show.print_parts([show.trained(out, document)])
+        print_parts([_trained(out, document)])
 
 
 def _network(
@@ -154,3 +153,39 @@ def _network(
     if task.encoder is None:
         return new_network(ARCHITECTURES[architecture], graph, sizes, seed, wanted), ""
     return with_encoder(load_checkpoint(task.encoder), wanted, graph, architecture, seed)
+
+
+def epoch(step: TrainingProgress) -> str:
+    """The result of an epoch; empty within one."""
+    if step.validation is None:
+        return ""
+    precision = _percent(step.validation.average_precision)
+    unseen = _percent(step.validation.inductive_average_precision)
+    best = "  best" if step.best else ""
+    return f"epoch {step.epoch:>3}  loss {step.loss:.4f}  validation AP {precision}, unseen nodes {unseen}{best}"
+
+
+def _trained(folder: Path, document: dict[str, Any]) -> TextTable:
+    """The quality of a model on its test period; that of labels, side by side with what needs no model."""
+    origin, title = document["origin"], click.style(f"Saved in {words.sanitize(folder)}", bold=True)
+    tested, names = f"{origin['events']['test']:,} links", ("all of them", "those of nodes unseen in training")
+    if "baselines" in origin:
+        labels, last = origin["test_labels"], words.sanitize(document["classes"][-1], 30)
+        of_what = f", {labels[document['classes'][-1]]:,} {last}" if len(labels) == 2 else ""
+        tested, names = (
+            f"{origin['events']['test']:,} labels{of_what}",
+            ("this model", "  for nodes unseen in training"),
+        )
+        if document["threshold"] is not None:
+            title += f"\n{last} from a score of {document['threshold']:.3g} on (best F1, validation period)"
+    rows = TextTable(f"test period ({tested})", "#AP", "#AUC", title=title)
+    for name, prefix in zip(names, ("", "inductive_"), strict=True):
+        found = origin["test"]
+        rows.add_row(name, _percent(found[f"{prefix}average_precision"]), _percent(found[f"{prefix}auc"]))
+    for name, found in origin.get("baselines", {}).items():
+        rows.add_row(name, _percent(found["average_precision"]), _percent(found["auc"]))
+    return rows
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.2f} %"

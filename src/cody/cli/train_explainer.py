@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cody.cli.command import COUNT, FOLDER, bundled, command, given_by, option, option_fields, real
+from cody.cli.command import FOLDER, bundled, command, given_by, option, option_fields, real
 from cody.cli.messages import print_json
 from cody.cli.options import ModelSource, json_option, model_options, naming_what_was_left_out, use_threads
 from cody.cli.progress import status
@@ -28,16 +28,14 @@ _training, _own = option_fields(TRAINING), option_fields("Options of single expl
 class ExplainerTraining:
     """How an explainer is trained; None: its own default."""
 
-    links: int = _training(type=COUNT, default=1000, help="Number of links of the training period to learn from.")
-    epochs: int = _training(type=COUNT, default=30, help="Number of passes over these links.")
-    learning_rate: float = _training(type=real(0, 1), default=1e-3, help="Step size of Adam.")
+    links: int = _training("Number of links of the training period to learn from.", default=1000)
+    epochs: int = _training("Number of passes over these links.", default=30)
+    learning_rate: float = _training("Step size of Adam.", type=real(0, 1), default=1e-3)
     seed: int = given_by(seed_option)
-    size: float | None = _own(type=real(0), help="PGExplainer: weight of the size penalty. Default: 2.")
-    entropy: float | None = _own(type=real(0), help="PGExplainer: weight of the entropy penalty. Default: 0.1.")
-    prior: float | None = _own(type=real(0, 1), help="TempME: prior share of motifs that are kept. Default: 0.05.")
-    divergence: float | None = _own(
-        type=real(0), help="TempME: weight of the divergence from that prior. Default: 0.5."
-    )
+    size: float | None = _own("PGExplainer: weight of the size penalty. Default: 2.", type=real(0))
+    entropy: float | None = _own("PGExplainer: weight of the entropy penalty. Default: 0.1.", type=real(0))
+    prior: float | None = _own("TempME: prior share of motifs that are kept. Default: 0.05.", type=real(0, 1))
+    divergence: float | None = _own("TempME: weight of the divergence from that prior. Default: 0.5.", type=real(0))
 
 
 @command("train-explainer")

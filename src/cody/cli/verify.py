@@ -107,7 +107,7 @@ def _print(reports: dict[int, ClaimReport], *, as_json: bool) -> None:
 
 
 def _show(reports: dict[int, ClaimReport], *, several: bool) -> None:
-    from cody.cli.show import Prose, print_parts
+    from cody.cli.messages import Prose, print_parts
     from cody.utils.tables import TextTable
 
     for number, report in reports.items():

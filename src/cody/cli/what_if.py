@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,7 @@ import click
 
 from cody.cli import options as shared
 from cody.cli.command import COUNT, FILE, command, section
-from cody.cli.messages import print_json, say
-from cody.cli.units import UnitOptions, unit_options
+from cody.cli.messages import ShownPart, green, print_json, print_parts, say
 from cody.errors import CallError
 from cody.explaining.what_if import (
     DecidedCase,
@@ -23,16 +22,18 @@ from cody.explaining.what_if import (
     unseen,
     without_effect,
 )
-from cody.explaining.without import Removal
+from cody.explaining.without import Removal, few_rows
 from cody.explaining.wording import occasion
 from cody.graph import TemporalGraph
 from cody.graph.dependants import Rule
 from cody.graph.edits import Add, Alter, Edit, Move
-from cody.graph.units import EVENT, Unit
+from cody.graph.units import EVENT
 from cody.models.contract import Model, about_node, subject_of
 from cody.models.decided import subject_of_decision
 from cody.models.decision import LINK, Above
-from cody.utils.words import count
+from cody.models.margins import flips, shift
+from cody.utils import words
+from cody.utils.tables import TextTable
 
 _link, _edit, _model = section("The link"), section("Changes to the history"), section("Data and model")
 
@@ -52,7 +53,7 @@ _link, _edit, _model = section("The link"), section("Changes to the history"), s
     "--cases", type=FILE, help='A JSON list of {"event": row, "removed": [rows], "added": …, "moved": …, "altered": …}.'
 )
 @shared.edit_options
-@unit_options
+@shared.unit_options
 @_edit("--each", is_flag=True, help="Remove candidate events, or units (--by), one at a time.")
 @_edit(
     "--strongest", was="--most", type=COUNT, default=10, metavar="N", help="With --each: show the N strongest effects."
@@ -70,7 +71,7 @@ def what_if(
     link: shared.LinkOptions,
     cases: Path | None,
     edits: shared.EditOptions,
-    units: UnitOptions,
+    units: shared.UnitOptions,
     each: bool,
     strongest: int,
     decide: shared.DecisionOptions,
@@ -111,14 +112,12 @@ def what_if(
     if as_json:
         print_json([_answer(graph, case, answer) for case, answer in zip(scenarios, answers, strict=True)])
         return
-    from cody.cli import show
-
     pair = "link" if subject == "link" else graph.name_of_event()
     if each:
         unit = "" if units.kind is None else units.kind.noun(graph)
-        show.print_parts(show.effects(graph, scenarios, answers, strongest, unit or pair, unit))
+        print_parts(_effects(graph, scenarios, answers, strongest, unit or pair, unit))
     else:
-        show.print_parts([show.answers(graph, scenarios, answers, pair)])
+        print_parts([_table(graph, scenarios, answers, pair)])
 
 
 def _scenarios(
@@ -134,18 +133,19 @@ def _scenarios(
     return [unchanged, literal, literal._replace(removed=removal.rows | along, dependants=along)]
 
 
-def _without_each(model: Model, graph: TemporalGraph, unchanged: Scenario, units: UnitOptions) -> list[Scenario]:
+def _without_each(model: Model, graph: TemporalGraph, unchanged: Scenario, units: shared.UnitOptions) -> list[Scenario]:
     """The history without each past event of the query in turn, or without each unit of them."""
     query = about_node(unchanged.query) if subject_of(model) == "node" else unchanged.query
     if units.rule is None and units.by == EVENT:
         return [unchanged._replace(removed=frozenset({row})) for row in near(model, graph, query).tolist()]
-    return [_without_unit(unchanged, unit) for unit in each_unit(model, graph, query, units.kind, units.rule)]
-
-
-def _without_unit(unchanged: Scenario, unit: Unit) -> Scenario:
-    names = (unit.name,) if unit.name else ()
-    along = unit.change.difference(unit.rows.tolist())
-    return unchanged._replace(removed=unit.change, names=names, dependants=along)
+    return [
+        unchanged._replace(
+            removed=unit.change,
+            names=(unit.name,) if unit.name else (),
+            dependants=unit.change.difference(unit.rows.tolist()),
+        )
+        for unit in each_unit(model, graph, query, units.kind, units.rule)
+    ]
 
 
 def _say_which_cases_are_too_late(
@@ -159,7 +159,7 @@ def _say_which_cases_are_too_late(
         or any(unseen(graph, case.query, edit, new_nodes) for edit in case.edits)
     ]
     if late:
-        of_all = f"{len(late):,} of {count(len(cases), 'case')}, the first of them case {late[0]}"
+        of_all = f"{len(late):,} of {words.count(len(cases), 'case')}, the first of them case {late[0]}"
         say(f"{of_all}, change something that does not lie before {what}: that has no effect")
 
 
@@ -193,3 +193,96 @@ def _figures(decided: DecidedCase) -> dict[str, Any]:
     if "leaders" in known:
         known["leaders"] = [leader._asdict() for leader in known["leaders"]]
     return {"margin": round(margin, 6)} | known | {"predicted": margin > 0, "outcome": decision.outcome(margin)}
+
+
+def _table(graph: TemporalGraph, cases: Sequence[Scenario], decided: Sequence[DecidedCase], pair: str) -> TextTable:
+    """The scenarios and what is decided in each, with the digits that tell the first from the last.
+
+    Args:
+        graph: The log.
+        cases: The scenarios.
+        decided: What is decided in each.
+        pair: What two nodes are called: a link, or the event that is labelled.
+    """
+    heading = "change" if any(case.edits for case in cases) else "without"
+    rows = TextTable("#event", pair, heading, *(f"#{name}" for name in decided[0].decision.headings), "predicted")
+    for case, answer, figures in zip(cases, decided, _cells(decided), strict=True):
+        event = "" if case.event is None else str(case.event)
+        ends = dict.fromkeys((case.query.src, case.query.dst))  # a node that is labelled stands at both
+        link = " → ".join(words.sanitize(graph.name(node) if node < graph.num_nodes else "?", 20) for node in ends)
+        rows.add_row(event, link, _changes(graph, case), *figures, answer.decision.cell(answer.margin))
+    return rows
+
+
+def _cells(decided: Sequence[DecidedCase]) -> list[tuple[str, str]]:
+    """The two figures that a table shows of each case."""
+    first = decided[0].decision
+    if not isinstance(first, Above):
+        return [each.decision.cells([each.state])[0] for each in decided]
+    written = first.written(*(each.margin for each in decided))
+    return [(f"{each.margin + first.line:.4f}", score) for each, score in zip(decided, written, strict=True)]
+
+
+def _changes(graph: TemporalGraph, case: Scenario) -> str:
+    """The changes of a scenario, in words."""
+    parts = [("without " if case.edits else "") + _rows(case)] if case.removed else []
+    for edit in case.edits:
+        if isinstance(edit, Add):
+            parts.append(f"+ {words.link(edit.src, edit.dst, 14)}, {words.moment_and_zone(edit.time)}")
+        elif isinstance(edit, Move):
+            parts.append(f"{edit.row} moved to {words.moment_and_zone(edit.time)}")
+        elif isinstance(edit, Alter):
+            features = graph.imagine([edit]).carried(graph.num_events)
+            parts.append(f"{edit.row} altered" + (f": {words.sanitize(features)}" if features else ""))
+    return "\n".join(parts)
+
+
+def _effects(
+    graph: TemporalGraph, cases: Sequence[Scenario], decided: Sequence[DecidedCase], most: int, removed: str, unit: str
+) -> Iterable[ShownPart]:
+    """The events whose absence would move the decision most, strongest first.
+
+    Args:
+        graph: The log.
+        cases: Nothing changed, then one event or unit removed in each.
+        decided: What is decided in each case.
+        most: How many are shown.
+        removed: What the column of what is removed is headed by.
+        unit: What a unit of events is called; empty: events are removed one by one.
+    """
+    before, event = decided[0].margin, graph.name_of_event()
+    without = sorted(zip(cases[1:], decided[1:], strict=True), key=lambda pair: -shift(before, pair[1].margin))
+    headings = (f"#{name}" for name in decided[0].decision.headings)
+    rows = TextTable(f"#without {event}", removed, "how long before", *headings, "predicted")
+    for case, answer in ((None, decided[0]), *without[:most]):
+        named = ("(none)", "", "") if case is None else _removed(graph, case, unit)
+        outcome = green(answer.decision.cell(answer.margin), flips(before, answer.margin))
+        rows.add_row(*named, *answer.decision.cells([answer.state])[0], outcome)
+    yield rows
+    if most < len(without):
+        yield f"\nThe {most} strongest of {len(without)}; --strongest {len(without)} shows all."
+    alone = sum(flips(before, answer.margin) for _, answer in without)
+    past = f"{alone or 'none'} of {words.count(len(without), unit or f'past {event}')}"
+    yield f"\nRemoved alone, {past} would change the prediction."
+
+
+def _removed(graph: TemporalGraph, case: Scenario, unit: str) -> tuple[str, str, str]:
+    """What a scenario removes: an event, or a unit with the number of its events; and how long before the link."""
+    own = sorted(case.removed - case.dependants)
+    when = words.earlier(float(graph.time[own[-1]]), case.query.time)
+    along = f" + {len(case.dependants):,}" if case.dependants else ""
+    if case.names:
+        return f"{words.count(len(own), graph.name_of_event())}{along}", case.names[0].removeprefix(f"{unit} "), when
+    return f"{own[0]}{along}", link_of(graph, own[0]), when
+
+
+def _rows(case: Scenario) -> str:
+    """What a scenario removes: by name, else by rows; and how many events went along."""
+    along = f" and {words.count(len(case.dependants), 'dependant')}" if case.dependants else ""
+    return ("\n".join(case.names) or few_rows(case.removed - case.dependants)) + along
+
+
+def link_of(graph: TemporalGraph, row: int) -> str:
+    """The nodes of an event, and what it carries."""
+    named = words.link(graph.name(int(graph.src[row])), graph.name(int(graph.dst[row])), 20)
+    return ", ".join(filter(None, [named, words.sanitize(graph.carried(row))]))

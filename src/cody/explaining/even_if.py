@@ -18,7 +18,6 @@ from cody.errors import BudgetError, CallError
 from cody.explaining import even_if_words
 from cody.explaining.pipeline import Labels, check_explainable, spaces
 from cody.explaining.verification import verify_change
-from cody.explaining.wording import link
 from cody.graph import Query, TemporalGraph
 from cody.graph.neighbourhood import SIZE, Near, ends_first, groups
 from cody.graph.protected import Protected
@@ -40,7 +39,7 @@ from cody.search.sufficient import KeptCandidates, OnlyKept, Sufficient, smalles
 from cody.utils.deadline import check_seconds
 from cody.utils.forms import Count, Document, Form
 from cody.utils.signatures import readable_help
-from cody.utils.words import is_date, sanitize
+from cody.utils.words import is_date, link, sanitize
 
 SCHEMA = "cody/even-if/1"
 KINDS = (pair, node, day)  # units of which the largest one is looked for

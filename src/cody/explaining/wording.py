@@ -19,7 +19,7 @@ from cody.models.decision import Above, State, Subject, still
 from cody.search.result import EVALUATIONS, ITERATIONS
 from cody.utils import words
 from cody.utils.tables import TextTable
-from cody.utils.words import count, enumerated, is_date, moment, part_of, sanitize
+from cody.utils.words import count, enumerated, is_date, link, moment, part_of, sanitize
 
 if TYPE_CHECKING:
     from cody.explaining.explanation import Elsewhere, Event, Explanation
@@ -512,14 +512,3 @@ def subject(why: Explanation) -> str:
 def capital(text: str) -> str:
     """The text with a capital first letter."""
     return text[:1].upper() + text[1:]
-
-
-def link(src: str, dst: str, width: int = 24) -> str:
-    """The nodes of a link, as sentences name them.
-
-    Args:
-        src: Name of the source.
-        dst: Name of the destination.
-        width: Columns that a name may take.
-    """
-    return f"{sanitize(src, width)} → {sanitize(dst, width)}"

@@ -270,6 +270,20 @@ def sanitize(text: object, width: int = 60) -> str:
     return shortened(clean, width)
 
 
+def link(src: str, dst: str, width: int = 24) -> str:
+    """Two nodes, as sentences and tables name them.
+
+    Args:
+        src: Name of the source.
+        dst: Name of the destination.
+        width: Columns that a name may take.
+
+    >>> link("1667", "105")
+    '1667 → 105'
+    """
+    return f"{sanitize(src, width)} → {sanitize(dst, width)}"
+
+
 def columns(text: str) -> int:
     """How many columns of a terminal a text takes: Chinese letters take two, combining marks none.
 
