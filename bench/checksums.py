@@ -16,7 +16,7 @@ from cody.engine import FastTGN
 from cody.engine.versions import VersionTable
 from cody.graph.neighbourhood import events_on_paths
 from cody.models.sizes import Sizes
-from cody.train.tgn import TGN
+from cody.train.architectures import TGN
 
 OPTIONS: dict[str, Any] = {"size": 64, "near": events_on_paths, "evaluations": 300}  # so that figures stay comparable
 

@@ -31,8 +31,8 @@ from cody.study.explainers import COMPARED, explainer
 from cody.study.instances import sample_kinds
 from cody.study.record import KINDS
 from cody.study.run import EvaluationPlan, Link, evaluate
+from cody.train.architectures import TGN
 from cody.train.checkpoint import Checkpoint, save_model
-from cody.train.tgn import TGN
 from engine import generated
 
 

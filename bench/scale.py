@@ -34,8 +34,8 @@ from cody.graph import Query, TemporalGraph
 from cody.graph.neighbourhood import Near, ends_first, events_on_paths
 from cody.models.contract import Model
 from cody.models.sizes import PRESETS
+from cody.train.architectures import TGN
 from cody.train.checkpoint import Checkpoint, save_model
-from cody.train.tgn import TGN
 from cody.train.training import new_network, new_optimizer, run_epoch
 from engine import EVALUATIONS, OUT_OF_REACH, late_links, random_network
 

@@ -31,8 +31,7 @@ from cody.study.explainers import FACTUAL, SEARCHES, Explainer, at_sparsities, e
 from cody.study.instances import sample_kinds
 from cody.study.metrics import delta_logit, delta_probability
 from cody.study.run import EvaluationPlan, Link, evaluate
-from cody.train.tgat import TGAT
-from cody.train.tgn import TGN
+from cody.train.architectures import TGAT, TGN
 from cody.train.training import TrainingSettings as ModelSettings
 from cody.train.training import new_network, new_optimizer, run_epoch, split
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from cody import Add, TemporalGraph, explain
-from cody.adapters import dyglib, dyglib_trials
+from cody.adapters import dyglib, trials
 from cody.errors import CallError, ModelError, SlowModelWarning
 from cody.models import check_model
 from cody.models.contract import first_score
@@ -516,7 +516,7 @@ def test_a_backbone_that_looks_at_the_rest_of_a_batch_is_asked_link_by_link_with
 
 
 def test_a_long_wait_is_announced_with_an_estimate(monkeypatch):
-    monkeypatch.setattr(dyglib_trials, "LONG", 0.0)
+    monkeypatch.setattr(trials, "LONG", 0.0)
     graph = some_graph()
     with pytest.warns(SlowModelWarning, match=r"300 evaluations may take \d.* (s|min|hours)"):
         dyglib.wrap(WithMemory(graph), Merge(), data=graph, batch=7, splits=(), num_neighbors=4)
@@ -534,7 +534,7 @@ def seldom_seen(events):
 
 @pytest.mark.parametrize(("events", "warned"), [(400, False), (20_000, True)])
 def test_a_memory_is_slow_where_many_batches_lie_between_a_link_and_its_candidates(events, warned, monkeypatch):
-    monkeypatch.setattr(dyglib_trials, "_seconds", lambda action: 0.002)  # whatever the machine
+    monkeypatch.setattr(trials, "_seconds", lambda action: 0.002)  # whatever the machine
     graph = seldom_seen(events)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

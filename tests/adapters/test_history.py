@@ -6,7 +6,7 @@ import pytest
 from adapters.stepwise_tgn import StepwiseTGN, wrapped
 from cody import Add, Alter, CodyError, Move, TemporalGraph, explain, labelled
 from cody.adapters import Past, from_steps
-from cody.adapters.snapshots import Snapshots
+from cody.adapters.history import Snapshots
 from cody.engine import Replay
 from cody.errors import BudgetError, CallError, ModelError
 from cody.models import check_model

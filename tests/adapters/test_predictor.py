@@ -9,7 +9,7 @@ from torch import nn
 
 from adapters.pyg_models import random_tgn
 from cody.adapters import dyglib, pyg
-from cody.adapters.predictor import LogitPredictor
+from cody.adapters.modules import LogitPredictor
 from cody.adapters.probabilities import to_logits
 from cody.errors import ModelError, ProbabilityWarning
 from random_events import random_graph

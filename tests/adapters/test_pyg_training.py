@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("torch_geometric")
 
 import cody
-from cody.adapters.pyg_training import train_pyg_tgn
+from cody.adapters.pyg_folder import train_pyg_tgn
 from cody.graph import TemporalGraph
 from cody.models.folder import read_model
 from cody.train.training import TrainingSettings

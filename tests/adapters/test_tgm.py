@@ -11,7 +11,7 @@ pytest.importorskip("tgm", reason="tgm-lib, of the extra tgm, is not installed")
 
 from adapters import tgm_models
 from cody.adapters import tgm
-from cody.adapters.state import copied_state
+from cody.adapters.modules import copied_state
 from cody.errors import CallError, ModelError
 
 pytestmark = [

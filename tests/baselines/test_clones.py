@@ -44,7 +44,7 @@ def clone(tmp_path):
     (folder / "cody.py").write_text(SEARCH.format(name="CoDy", body=""))
     (folder / "greedy.py").write_text(SEARCH.format(name="GreedyCFExplainer", body="raise RuntimeError('broken')"))
     yield tmp_path
-    clones._their_process(str(tmp_path)).stop()
+    clones._their_process(str(tmp_path), "cody").stop()
 
 
 def test_their_search_asks_our_model_and_its_answer_comes_back(clone):
@@ -99,7 +99,7 @@ def explorer(tmp_path):
         file.parent.mkdir(parents=True)
         file.write_text(text)
     yield tmp_path
-    clones._their_process(str(tmp_path), "their_tgnnexplainer.py").stop()
+    clones._their_process(str(tmp_path), "tgnnexplainer").stop()
 
 
 def test_the_explorer_of_tgnnexplainer_names_what_suffices_for_our_model(explorer):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from cody.baselines.motifs import ALONE, KINDS, MISSING, kind_of, null_frequencies, sample_motifs
+from cody.baselines.tempme import ALONE, KINDS, MISSING, kind_of, null_frequencies, sample_motifs
 from cody.graph import TemporalGraph
 from cody.graph.neighbourhood import candidates
 from random_events import random_graph

@@ -5,9 +5,6 @@ import pytest
 
 from cody.baselines import MotifSettings, ScorerSettings, explore, learned_order, motif_order
 from cody.baselines.differentiable import SoftModel
-from cody.baselines.lessons import new_scorer
-from cody.baselines.pgexplainer import Scorer
-from cody.baselines.tempme import MotifScorer
 from cody.data import campus
 from cody.engine import fast_model
 from cody.graph.neighbourhood import candidates, events_on_paths
@@ -15,8 +12,7 @@ from cody.models.sizes import Sizes
 from cody.search import top_share
 from cody.search.oracle import Oracle
 from cody.search.policies import event_impact, random
-from cody.train.tgat import TGAT
-from cody.train.tgn import TGN
+from cody.train.architectures import TGAT, TGN
 from cody.train.training import TrainingSettings as ModelSettings
 from cody.train.training import new_network, new_optimizer, run_epoch, split
 
@@ -31,7 +27,7 @@ def learned(request):
     for epoch in range(6):
         list(run_epoch(network, optimizer, graph.select(parts.train), 0, epoch))
     model = fast_model(network, graph)
-    scorer = new_scorer(Scorer, network.sizes, 128, seed=0)
+    scorer = ScorerSettings(hidden=128, seed=0).new_scorer(network.sizes)
     soft = SoftModel(model)
     list(ScorerSettings(links=200, epochs=12).train(soft, scorer))
     rows = [row for row in parts.test.tolist() if made.causes[row] and "student" in graph.name(graph.dst[row])]
@@ -65,7 +61,7 @@ def test_ranking_methods_put_the_cause_first_where_chance_would_put_it_at_1_in_6
 def test_tempme_puts_the_cause_first_far_more_often_than_chance(learned):
     model, _, answers = learned
     soft = SoftModel(model)
-    scorer = new_scorer(MotifScorer, soft.network.sizes, 32, seed=0)
+    scorer = MotifSettings(hidden=32, seed=0).new_scorer(soft.network.sizes)
     list(MotifSettings(links=100, epochs=10).train(soft, scorer))
     found = list(found_sets(model, motif_order(soft, scorer), top_share, answers))
     assert np.mean([one.rows[0] == cause for one, cause, _ in found]) > 0.6  # 1 in 64 by chance

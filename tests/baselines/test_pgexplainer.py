@@ -11,8 +11,8 @@ from safetensors.torch import save_file
 
 from cody.baselines import ScorerSettings, learned_order, load_scorer, train_explainer
 from cody.baselines.differentiable import SoftModel
-from cody.baselines.lessons import new_scorer, temperature_in
-from cody.baselines.pgexplainer import Scorer, scorer_inputs
+from cody.baselines.lessons import temperature_in
+from cody.baselines.pgexplainer import scorer_inputs
 from cody.engine import fast_model
 from cody.errors import CallError, DataError, ModelError
 from cody.graph import TemporalGraph
@@ -28,6 +28,10 @@ QUICK = ScorerSettings(links=20, epochs=3, batch=8, hidden=16)
 def model(request):
     graph = random_graph(np.random.default_rng(0), nodes=20, events=300, edge_features=2)
     return SoftModel(fast_model(random_network(graph, request.param), graph))
+
+
+def untrained(model, seed=0):
+    return ScorerSettings(hidden=16, seed=seed).new_scorer(model.network.sizes)
 
 
 def order_of(model, scorer, row=250):
@@ -60,7 +64,7 @@ def test_a_candidate_is_described_by_embeddings_features_and_the_time_since(mode
 
 
 def test_the_policy_orders_all_candidates_by_score(model):
-    scorer = new_scorer(Scorer, model.network.sizes, 16, seed=1)
+    scorer = untrained(model, seed=1)
     order, events = order_of(model, scorer)
     assert sorted(order) == events.tolist()
     query = model.graph.query(250)
@@ -69,12 +73,12 @@ def test_the_policy_orders_all_candidates_by_score(model):
 
 
 def test_where_there_are_no_candidates_there_is_nothing_to_order(model):
-    assert order_of(model, new_scorer(Scorer, model.network.sizes, 16, seed=1), row=0)[0] == []
+    assert order_of(model, untrained(model, seed=1), row=0)[0] == []
 
 
 def test_a_policy_is_refused_on_a_graph_that_its_model_does_not_know(model):
     other = random_graph(np.random.default_rng(9), nodes=20, events=300, edge_features=2)
-    policy = learned_order(model, new_scorer(Scorer, model.network.sizes, 16, seed=1))
+    policy = learned_order(model, untrained(model, seed=1))
     with pytest.raises(CallError, match=other.identity):
         policy(other, other.query(250), np.arange(3), None, np.random.default_rng(0))
 
@@ -121,14 +125,12 @@ def test_the_gates_are_drawn_again_in_each_epoch_and_with_each_seed(model):
         settings = ScorerSettings(
             links=80, first=0.5, last=0.75, epochs=2, learning_rate=0.0, temperature=(1.0, 1.0), seed=seed
         )
-        losses += [
-            round(step.loss, 6) for step in settings.train(model, new_scorer(Scorer, model.network.sizes, 16, 0))
-        ]
+        losses += [round(step.loss, 6) for step in settings.train(model, untrained(model))]
     assert len(set(losses)) == 4
 
 
 def test_the_scorer_brings_what_it_reads_to_one_scale(model):
-    scorer = new_scorer(Scorer, model.network.sizes, 16, 0)
+    scorer = untrained(model)
     described = torch.randn(200, scorer.hidden.in_features, generator=torch.Generator().manual_seed(0))
     stretched = described * torch.linspace(0.1, 100, described.shape[1]) + 7
     stretched[:, 0] = 3.0  # a constant stays harmless
@@ -142,7 +144,7 @@ def test_the_scorer_brings_what_it_reads_to_one_scale(model):
 def test_size_and_entropy_cost_what_they_say(model):
     def train(**costs):
         settings = ScorerSettings(links=40, epochs=15, batch=8, hidden=16, learning_rate=0.01, **costs)
-        scorer = new_scorer(Scorer, model.network.sizes, 16, 0)
+        scorer = untrained(model)
         *_, last = settings.train(model, scorer)
         queries = [model.graph.query(row) for row in range(100, 160)]
         described = scorer_inputs(model, queries, [candidates(model.graph, query) for query in queries])
@@ -199,15 +201,15 @@ def test_only_links_of_the_period_are_learned_from():
     graph = TemporalGraph.from_arrays([0] * 10 + fresh[::2].tolist(), [1] * 10 + fresh[1::2].tolist(), np.arange(20.0))
     model = SoftModel(fast_model(random_network(graph, "tgat"), graph))
     for first, last in [(0.0, 0.5), (0.25, 0.75)]:
-        assert next(ScorerSettings(first=first, last=last).train(model, new_scorer(Scorer, model.network.sizes, 16, 0)))
+        assert next(ScorerSettings(first=first, last=last).train(model, untrained(model)))
     with pytest.raises(DataError, match="none of the links"):
-        next(ScorerSettings(first=0.5, last=1.0).train(model, new_scorer(Scorer, model.network.sizes, 16, 0)))
+        next(ScorerSettings(first=0.5, last=1.0).train(model, untrained(model)))
 
 
 def test_a_saved_scorer_comes_back_for_its_model_and_is_refused_for_others(model, tmp_path):
     list(train_explainer(model, QUICK, tmp_path))
     scorer = load_scorer(tmp_path, model)
-    trained = new_scorer(Scorer, model.network.sizes, 16, 0)
+    trained = untrained(model)
     list(QUICK.train(model, trained))
     assert order_of(model, scorer)[0] == order_of(model, trained)[0]
     document = json.loads((tmp_path / "explainer.json").read_text())
@@ -308,7 +310,7 @@ def test_links_without_a_past_cannot_be_learned_from():
     graph = TemporalGraph.from_arrays(np.arange(0, 20, 2), np.arange(1, 21, 2), np.arange(10.0))
     model = SoftModel(fast_model(random_network(graph, "tgat"), graph))
     with pytest.raises(DataError, match="none of the links"):
-        list(QUICK.train(model, new_scorer(Scorer, model.network.sizes, 16, 0)))
+        list(QUICK.train(model, untrained(model)))
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,17 @@ import torch
 
 from cody.baselines import MotifSettings, ScorerSettings, load_pgexplainer, load_tempme, motif_order, train_explainer
 from cody.baselines.differentiable import SoftModel
-from cody.baselines.lessons import draw_links, new_scorer
-from cody.baselines.motifs import KINDS, MISSING, Motifs, sample_motifs
-from cody.baselines.tempme import Described, MotifScorer, describe_motifs, divergence, importance
+from cody.baselines.lessons import draw_links
+from cody.baselines.tempme import (
+    KINDS,
+    MISSING,
+    Described,
+    Motifs,
+    describe_motifs,
+    divergence,
+    importance,
+    sample_motifs,
+)
 from cody.engine import fast_model
 from cody.errors import CallError, ModelError
 from cody.graph.neighbourhood import candidates
@@ -27,7 +35,7 @@ def model(request):
 
 @pytest.fixture
 def scorer(model):
-    return new_scorer(MotifScorer, model.network.sizes, 8, seed=1)
+    return MotifSettings(hidden=8, seed=1).new_scorer(model.network.sizes)
 
 
 def links(model, rows=(250, 30)):
@@ -174,7 +182,7 @@ def test_the_prior_says_how_many_gates_open_and_training_leaves_the_model_alone(
 
     def opened(prior):
         settings = MotifSettings(links=8, epochs=15, batch=8, learning_rate=0.02, prior=prior, divergence=20.0)
-        steps = list(settings.train(model, new_scorer(MotifScorer, model.network.sizes, 8, seed=0)))
+        steps = list(settings.train(model, MotifSettings(hidden=8, seed=0).new_scorer(model.network.sizes)))
         assert steps[-1].loss < steps[0].loss
         return steps[-1].weight
 
@@ -202,7 +210,7 @@ def test_a_folder_can_hold_both_explainers_of_a_model(model, tmp_path):
     list(train_explainer(model, ScorerSettings(links=8, epochs=1, batch=8, hidden=8), tmp_path))
     assert load_pgexplainer(tmp_path, model.fast).__name__ == "pgexplainer"
     policy = load_tempme(tmp_path, model.fast)
-    trained = new_scorer(MotifScorer, model.network.sizes, 8, 0)
+    trained = MotifSettings(hidden=8, seed=0).new_scorer(model.network.sizes)
     list(QUICK.train(model, trained))
     query = model.graph.query(250)
     events = candidates(model.graph, query)

@@ -20,8 +20,8 @@ from cody.engine.vectors import NearDuplicates
 from cody.engine.weights import Weights
 from cody.graph import Query, TemporalGraph
 from cody.models import check_model
+from cody.train.architectures import TGN
 from cody.train.checkpoint import Checkpoint, save_model
-from cody.train.tgn import TGN
 from random_events import random_graph, random_network
 
 EXAMPLES = int(os.environ.get("CODY_EXAMPLES", "200"))  # for each test with random cases; raise it to search longer

@@ -15,10 +15,9 @@ from cody.graph import Query, TemporalGraph
 from cody.models.contract import LabelTask, label_task
 from cody.models.separation import best_f1, separation_of_classes
 from cody.models.sizes import Sizes
+from cody.train.architectures import TGAT, TGN
 from cody.train.checkpoint import Checkpoint, load_checkpoint
 from cody.train.labels import baselines, calibrate, cross_entropy, label_logits, logits_of_rows, new_task, with_encoder
-from cody.train.tgat import TGAT
-from cody.train.tgn import TGN
 from cody.train.training import TrainingSettings, new_network, train
 from random_events import random_graph
 

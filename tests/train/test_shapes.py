@@ -3,8 +3,7 @@ from itertools import product
 import pytest
 
 from cody.models.sizes import Sizes, network_shapes
-from cody.train.tgat import TGAT
-from cody.train.tgn import TGN
+from cody.train.architectures import TGAT, TGN
 
 SIZES = [
     Sizes(dimension, layers, heads, edge_features=features)

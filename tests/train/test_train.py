@@ -17,9 +17,8 @@ from cody.errors import CallError, DataError
 from cody.explaining.what_if import effects
 from cody.graph import TemporalGraph
 from cody.models.sizes import Sizes
+from cody.train.architectures import TGAT, TGN
 from cody.train.checkpoint import ResumeFile, load_checkpoint
-from cody.train.tgat import TGAT
-from cody.train.tgn import TGN
 from cody.train.training import (
     TrainingSettings,
     link_logits,

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cody.adapters.history import HistoryModel, HistorySession
+from cody.adapters.history import HistoryModel, HistorySession, Snapshots
 from cody.adapters.past import Past
-from cody.adapters.snapshots import Snapshots
 from cody.errors import CallError
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph
 from cody.utils.deadline import check_deadline

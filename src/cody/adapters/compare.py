@@ -120,9 +120,12 @@ def compare(
         raise CallError("compare needs a model that knows its graph, as those of cody.adapters do")
     wanted, given = _checked(graph, rows, scores, probabilities)
     ours = np.array(logits_of_links(model, [graph.query(row) for row in wanted]))
-    trial = _LoopScores(model, graph, wanted, given, ours, tolerance)
-    start = min(wanted, default=0) if since is None else since
-    return trial.result(_variants(model, graph, wanted, memory, start, splits) if not trial.all_agree else {})
+    frame = getattr(model, "frame", model)  # the model that it is built on
+    trial = _LoopScores(frame, graph, wanted, given, ours, tolerance)
+    if isinstance(frame, HistoryModel) and not trial.close(given, ours).all():
+        start = min(wanted, default=0) if since is None else since
+        trial.variants = _variants(frame, graph, wanted, memory, start, splits)
+    return trial.result()
 
 
 def _checked(
@@ -145,12 +148,9 @@ def _checked(
 
 
 def _variants(
-    model: Model, graph: TemporalGraph, rows: list[int], memory: Any, since: int, splits: Sequence[int] | None
+    frame: HistoryModel, graph: TemporalGraph, rows: list[int], memory: Any, since: int, splits: Sequence[int] | None
 ) -> dict[str, list[dict[str, Any]]]:
     """For each cause that can be tested, the forms it may take in a loop."""
-    frame = _frame(model)
-    if frame is None:
-        return {}
     modules, others = frame.modules, list(_grids(graph, frame.grid, rows, since, splits))
     found: dict[str, list[dict[str, Any]]] = {
         RESTARTS: [{"grid": grid} for grid in others if grid != frame.grid],
@@ -162,12 +162,6 @@ def _variants(
     if modules is not None and modules.options.hops == 1:
         found[LIBRARY] = [{"library": True}]
     return {cause: found[cause] for cause in CAUSES if found.get(cause)}
-
-
-def _frame(model: Any) -> HistoryModel | None:
-    """The model as a HistoryModel, if it is one or is built on one."""
-    frame = getattr(model, "frame", model)
-    return frame if isinstance(frame, HistoryModel) else None
 
 
 def _grids(
@@ -189,7 +183,7 @@ Way = tuple[tuple[str, int], ...]  # causes, and which form of each
 class _LoopScores:
     """The scores to reproduce, and those of loops with various causes."""
 
-    model: Model
+    frame: HistoryModel
     graph: TemporalGraph
     rows: list[int]
     given: FloatArray
@@ -198,16 +192,12 @@ class _LoopScores:
     variants: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     played: dict[Way, FloatArray] = field(default_factory=dict)
 
-    @property
-    def all_agree(self) -> bool:
-        return bool(self._close(self.given, self.ours).all())
-
-    def _close(self, one: FloatArray, other: FloatArray) -> Any:
+    def close(self, one: FloatArray, other: FloatArray) -> Any:
         return np.abs(one - other) <= self.tolerance * np.maximum(1.0, np.abs(other))
 
-    def result(self, variants: dict[str, list[dict[str, Any]]]) -> ScoreComparison:
+    def result(self) -> ScoreComparison:
         """Test loops with more and more causes until one reproduces all scores; otherwise, keep the best."""
-        self.variants, self.played = variants, {(): self.ours}
+        variants, self.played = self.variants, {(): self.ours}
         singles: list[Way] = [((cause, which),) for cause, forms in variants.items() for which in range(len(forms))]
         for single in singles:
             self._play(single)
@@ -236,36 +226,34 @@ class _LoopScores:
 
     def _met(self, way: Way) -> Any:
         """Which of the scores a loop reproduces. [n]"""
-        return self._close(self.given, self.played[way])
+        return self.close(self.given, self.played[way])
 
     def _best(self, played: dict[Way, FloatArray]) -> Way:
         """The combination that reproduces most of the scores; among equals the first, which has the fewest causes."""
-        return max(played, key=lambda way: int(self._close(self.given, played[way]).sum()))
+        return max(played, key=lambda way: int(self.close(self.given, played[way]).sum()))
 
     def _effect(self, cause: str, scores: FloatArray, causes: Sequence[tuple[str, ...] | None]) -> Effect:
-        changed = ~self._close(scores, self.ours)
+        changed = ~self.close(scores, self.ours)
         pairs = zip(scores[changed].tolist(), self.ours[changed].tolist(), strict=True)
         decided = sum(flips(one, other) for one, other in pairs)
         worst = float(np.abs(scores - self.ours).max(initial=0.0))
         return Effect(cause, int(changed.sum()), decided, worst, sum(cause in (some or ()) for some in causes))
 
     def _play(self, way: Way) -> None:
-        """Compute the scores of a loop with some causes."""
-        if way not in self.played:
-            self.played[way] = self._scores([self.variants[cause][which] for cause, which in way])
-
-    def _scores(self, way: Sequence[dict[str, Any]]) -> FloatArray:
-        frame = _frame(self.model)
-        assert frame is not None  # nothing can be tested on other models
-        options: dict[str, Any] = {name: value for part in way for name, value in part.items()}
+        """Compute the scores of a loop with some causes, if that was not done yet."""
+        if way in self.played:
+            return
+        frame, parts = self.frame, [self.variants[cause][which] for cause, which in way]
+        options: dict[str, Any] = {name: value for part in parts for name, value in part.items()}
         grid, sees = options.pop("grid", frame.grid), options.pop("sees_own_batch", frame.feeding.sees_own_batch)
         loop = Loop(Feeding(grid, sees), **options)
         if frame.modules is None:
             other = frame.fed(loop.feeding)
-            return np.array(logits_of_links(other, [self.graph.query(row) for row in self.rows]))
-        from cody.adapters.loops import play
+            self.played[way] = np.array(logits_of_links(other, [self.graph.query(row) for row in self.rows]))
+        else:
+            from cody.adapters.loops import play
 
-        return play(frame, self.graph, loop, self.rows)
+            self.played[way] = play(frame, self.graph, loop, self.rows)
 
 
 def _named(way: Way) -> tuple[str, ...]:

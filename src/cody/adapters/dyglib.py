@@ -30,12 +30,18 @@ with needed_by("cody.adapters.dyglib"):
     from torch import Tensor, nn
 
 from cody.adapters.dyglib_sampler import PastSampler, Probe, Sampler
-from cody.adapters.dyglib_trials import keeps_state_without_embeddings, replays_rightly, warn_if_long
 from cody.adapters.history import SNAPSHOT_BYTES, HistoryModel, from_steps
-from cody.adapters.modules import check_modules, copied, evaluating, unwrapped, warn_of_half_precision
+from cody.adapters.modules import LogitPredictor, check_modules, copied, evaluating, unwrapped, warn_of_half_precision
 from cody.adapters.past import Events, Past
-from cody.adapters.predictor import LogitPredictor
-from cody.adapters.together import ScoresTogether, answers_alone, distinct, keys_of
+from cody.adapters.trials import (
+    ScoresTogether,
+    answers_alone,
+    distinct,
+    keeps_state_without_embeddings,
+    keys_of,
+    replays_rightly,
+    warn_if_long,
+)
 from cody.errors import CallError, ModelError, SlowModelWarning, did_you_mean
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph
 from cody.graph.grid import make_grid, usual_splits

@@ -8,6 +8,8 @@ the last of these before the oldest changed row.
 
 from __future__ import annotations
 
+import bisect
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +19,6 @@ from typing import Any, Self
 import numpy as np
 
 from cody.adapters.past import Events, Past, tied_with
-from cody.adapters.snapshots import Snapshots
 from cody.errors import CallError, ModelError
 from cody.graph import Difference, FloatArray, IntArray, Query, TemporalGraph, check_query, whole_number
 from cody.graph.grid import Grid, make_grid
@@ -478,3 +479,57 @@ def _table(answers: Any, count: int, outputs: int, call: str) -> FloatArray:
         given = answers[0] if call.startswith("score(") else answers
         raise ModelError(f"{call} must return {wanted}{each}, not {str(given)[:60]!r}")
     return np.array(rows).reshape(count, outputs)
+
+
+class Snapshots:
+    """Saved states by row, at most `most` bytes: if there is no room, every second one is dropped."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.size = 0  # bytes
+        self.stride = 1  # between lines to save
+        self._lines: list[int] = []  # sorted
+        self._saved: dict[int, Any] = {}
+
+    def __contains__(self, line: int) -> bool:
+        return line in self._saved
+
+    def wants(self, number: int, line: int) -> bool:
+        """Whether the state at the line with this number should be saved."""
+        return number > 0 and number % self.stride == 0 and line not in self._saved
+
+    def last(self, row: int) -> tuple[int, Any]:
+        """The last line at or before `row` with a saved state, and that state; row 0 and None if there is none."""
+        line = self.last_line(row)
+        return line, self._saved.get(line)
+
+    def last_line(self, row: int) -> int:
+        place = bisect.bisect_right(self._lines, row)
+        return self._lines[place - 1] if place else 0
+
+    def keep(self, line: int, saved: Any) -> None:
+        """Save a state, dropping others if necessary."""
+        size = size_of(saved)
+        while self._lines and self.size + size > self.most:
+            self.stride *= 2
+            for dropped in self._lines[::2]:
+                self.size -= size_of(self._saved.pop(dropped))
+            self._lines = self._lines[1::2]
+        if size <= self.most:
+            self._saved[line] = saved
+            bisect.insort(self._lines, line)
+            self.size += size
+
+
+def size_of(saved: Any) -> int:
+    """The approximate size of a state in bytes.
+
+    >>> import numpy as np
+    >>> size_of({"memory": np.zeros((10, 10)), "rest": [np.zeros(5)]}) >= 840
+    True
+    """
+    size = getattr(saved, "nbytes", None)
+    if isinstance(size, int):
+        return size
+    parts = saved.values() if isinstance(saved, dict) else saved if isinstance(saved, list | tuple) else ()
+    return sys.getsizeof(saved) + sum(map(size_of, parts))

@@ -17,7 +17,7 @@ with needed_by("cody.adapters.compare"):
 from cody.adapters.compare import Loop
 from cody.adapters.history import HistoryModel
 from cody.adapters.past import Events, Past
-from cody.adapters.pyg import PygSteps, Subgraph
+from cody.adapters.pyg import PygMemoryState, PygSteps, Subgraph
 from cody.errors import CallError
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph
 
@@ -52,7 +52,12 @@ class _Player:
 
     def __init__(self, steps: PygSteps, graph: TemporalGraph, loop: Loop) -> None:
         self.steps, self.graph, self.loop = steps, graph, loop
-        self.neighbours = LibraryNeighbours(steps, graph) if loop.library else ExactNeighbours(steps, graph)
+        self.before = 0  # the rows before it are in the neighbour loader
+        self.loader: Any = None  # the library's own
+        if loop.library:
+            from torch_geometric.nn.models.tgn import LastNeighborLoader
+
+            self.loader = LastNeighborLoader(graph.num_nodes, steps.options.neighbours)
 
     def scores(self, rows: Sequence[int]) -> Iterator[tuple[int, float]]:
         """Each of some sorted rows with its logit."""
@@ -79,11 +84,14 @@ class _Player:
             return
         self.given = True
         if self.loop.memory is not None:
-            _take_over(self.steps.memory, self.loop.memory)
+            _take_over(self.steps, self.loop.memory)
         self.steps.memory.eval()
 
     def _feed(self, events: IntArray) -> None:
-        self.neighbours.insert(events)
+        self.before = int(events[-1]) + 1
+        if self.loader is not None:
+            ends = self.graph.src[events], self.graph.dst[events]
+            self.loader.insert(*(torch.as_tensor(end.astype(np.int64)) for end in ends))
         if self.steps.memory is None:
             return
         if self.loop.memory is not None:
@@ -93,68 +101,37 @@ class _Player:
 
     def _score(self, row: int) -> float:
         query = self.graph.query(row)
-        subgraph = self.neighbours.subgraph(query)
+        subgraph = self._subgraph(query)
         state = self.steps.state_of(query, subgraph)
         return float(self.steps.answers(subgraph, self.graph, *state)[0])
+
+    def _subgraph(self, query: Query) -> Subgraph:
+        """The most recent events of both nodes, or what the library's loader returns."""
+        if self.loader is None:
+            query = query._replace(before=self.before)
+            return self.steps.subgraph([query], [Past(self.graph, query)])
+        nodes, edges, rows = (part.numpy() for part in self.loader(torch.tensor(sorted({query.src, query.dst}))))
+        ends = np.searchsorted(nodes, np.array([[query.src], [query.dst]]))
+        return Subgraph(nodes, np.zeros_like(nodes), edges, rows, ends)
 
     def _score_within(self, row: int, events: IntArray) -> float:
         """For links that see earlier events of their own batch."""
         kept = self.steps.save() if self.steps.memory is not None else None
-        neighbours = self.neighbours
-        self.neighbours = neighbours.copy()
+        before, loader = self.before, self.loader
+        self.loader = copy.deepcopy(loader)
         if row > events[0]:
             self._feed(events[events < row])
         score = self._score(row)
-        self.neighbours = neighbours
+        self.before, self.loader = before, loader
         if kept is not None:
             self.steps.restore(kept)
         return score
 
 
-def _take_over(memory: Any, given: Any) -> None:
+def _take_over(steps: PygSteps, given: Any) -> None:
     """The state of the user's memory, pending messages included."""
-    for name in ("memory", "last_update", "msg_s_store", "msg_d_store"):
+    for name in PygMemoryState._fields:
         if not hasattr(given, name):
             raise CallError(f"memory must be a copy of your TGNMemory; {type(given).__name__} has no {name!r}")
-    memory.train(given.training)
-    memory.memory.copy_(given.memory.detach())
-    memory.last_update.copy_(given.last_update)
-    memory.msg_s_store, memory.msg_d_store = dict(given.msg_s_store), dict(given.msg_d_store)
-
-
-class ExactNeighbours:
-    """The most recent events of each node."""
-
-    def __init__(self, steps: PygSteps, graph: TemporalGraph, before: int = 0) -> None:
-        self.steps, self.graph, self.before = steps, graph, before
-
-    def copy(self) -> ExactNeighbours:
-        return ExactNeighbours(self.steps, self.graph, self.before)
-
-    def insert(self, rows: IntArray) -> None:
-        self.before = int(rows[-1]) + 1
-
-    def subgraph(self, query: Query) -> Subgraph:
-        query = query._replace(before=self.before)
-        return self.steps.subgraph([query], [Past(self.graph, query)])
-
-
-class LibraryNeighbours:
-    """The neighbours that the library's `LastNeighborLoader` returns."""
-
-    def __init__(self, steps: PygSteps, graph: TemporalGraph) -> None:
-        from torch_geometric.nn.models.tgn import LastNeighborLoader
-
-        self.graph = graph
-        self.loader: Any = LastNeighborLoader(graph.num_nodes, steps.options.neighbours)
-
-    def copy(self) -> LibraryNeighbours:
-        return copy.deepcopy(self)
-
-    def insert(self, rows: IntArray) -> None:
-        self.loader.insert(*(torch.as_tensor(end[rows].astype(np.int64)) for end in (self.graph.src, self.graph.dst)))
-
-    def subgraph(self, query: Query) -> Subgraph:
-        nodes, edges, rows = (part.numpy() for part in self.loader(torch.tensor(sorted({query.src, query.dst}))))
-        ends = np.searchsorted(nodes, np.array([[query.src], [query.dst]]))
-        return Subgraph(nodes, np.zeros_like(nodes), edges, rows, ends)
+    steps.memory.train(given.training)
+    steps.restore(PygMemoryState(*(getattr(given, name) for name in PygMemoryState._fields)))

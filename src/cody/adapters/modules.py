@@ -1,19 +1,37 @@
-"""The forms of a user's modules: compiled, parallel, in half precision, quantised, on several devices."""
+"""A user's modules: their forms (compiled, parallel, in half precision, quantised), copies of them and of their state,
+and link predictors, whatever their last layer, as functions that return logits.
+"""
 
 from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from functools import partial
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
-from cody.errors import ModelError, PrecisionWarning
+from cody.adapters.probabilities import to_logits
+from cody.errors import ModelError, PrecisionWarning, ProbabilityWarning
+from cody.graph import FloatArray
 
 PARALLEL = (nn.DataParallel, nn.parallel.DistributedDataParallel)
 HALF = (torch.float16, torch.bfloat16)
+CONTAINERS = (list, set, dict, deque)  # and their subclasses
+SHARED = (type, ModuleType, FunctionType, partial, torch.jit.ScriptModule, torch.Generator, np.random.Generator)
+PROBABILITIES = (
+    "all outputs of link_predictor lie between 0 and 1, even for large inputs, so they are treated as probabilities; "
+    "pass probabilities=True if they are, and False if they are logits"
+)
+SIGMOIDS = {torch.sigmoid, torch.special.expit, Tensor.sigmoid}
+LARGE, TRIED = 1e3, 64  # numbers and rows that a predictor is tried with
 
 
 def unwrapped(module: Any) -> Any:
@@ -97,3 +115,158 @@ def _is_quantised(module: nn.Module) -> bool:
         if "quantized" in kind and kind.startswith(("torch.ao.nn.", "torch.nn.")):
             return True
     return any(isinstance(value, Tensor) and value.is_quantized for value in module.state_dict().values())
+
+
+def copied_state(objects: Iterable[Any], shared: Iterable[Any] = ()) -> list[Any]:
+    """Copies of objects that share nothing that can be written to, except what is in `shared`.
+
+    Tensors, arrays, lists, dicts, sets and objects are copied, however deep they refer to one another (a linked list of
+    a million events has no recursion). Tuples, and tensors in them, are shared: whoever changes a state makes new ones.
+
+    Args:
+        objects: What to copy; what they have in common stays in common.
+        shared: Parts that are never written to, such as weights.
+
+    >>> memory = {"last": torch.zeros(2), "seen": [1]}
+    >>> (copy,) = copied_state([memory])
+    >>> memory["seen"].append(2), memory["last"].add_(1)
+    (None, tensor([1., 1.]))
+    >>> copy
+    {'last': tensor([0., 0.]), 'seen': [1]}
+    """
+    copies: dict[int, Any] = {id(each): each for each in shared}
+    originals = list(shared)  # they stay alive, so that no other object gets their number
+    waiting: list[tuple[Any, Any]] = []
+
+    def copy_of(value: Any) -> Any:
+        if isinstance(value, MethodType):
+            return MethodType(value.__func__, copy_of(value.__self__))
+        make = _maker(value)
+        if make is None:
+            return value
+        if id(value) not in copies:
+            copies[id(value)] = same = make(value)
+            originals.append(value)
+            waiting.append((value, same))
+        return copies[id(value)]
+
+    found = [copy_of(each) for each in objects]
+    while waiting:
+        _fill(*waiting.pop(), copy_of)
+    return found
+
+
+def _maker(value: Any) -> Callable[[Any], Any] | None:
+    """What makes an empty copy of a value, or a whole one if it has no parts; None if the value is shared."""
+    if isinstance(value, Tensor):
+        return _copied_tensor
+    if isinstance(value, np.ndarray):
+        return np.copy
+    if isinstance(value, CONTAINERS):
+        return lambda given: given.__class__.__new__(given.__class__)
+    if hasattr(value, "__dict__") and not isinstance(value, SHARED):
+        return lambda given: object.__new__(type(given))
+    return None
+
+
+def _copied_tensor(tensor: Tensor) -> Tensor:
+    same = tensor.detach().clone()
+    return nn.Parameter(same, requires_grad=tensor.requires_grad) if isinstance(tensor, nn.Parameter) else same
+
+
+def _fill(value: Any, same: Any, copy_of: Callable[[Any], Any]) -> None:
+    """Put copies of the parts of a value into its copy."""
+    if isinstance(value, Tensor | np.ndarray):
+        return
+    if isinstance(value, dict):
+        if hasattr(value, "default_factory"):
+            same.default_factory = value.default_factory
+        dict.update(same, {key: copy_of(part) for key, part in value.items()})
+    elif isinstance(value, set):
+        set.update(same, value)
+    elif isinstance(value, list):
+        list.extend(same, [copy_of(part) for part in value])
+    elif isinstance(value, deque):
+        deque.__init__(same, [copy_of(part) for part in value], value.maxlen)
+    if hasattr(value, "__dict__"):
+        vars(same).update({name: copy_of(part) for name, part in vars(value).items()})
+
+
+class LogitPredictor:
+    """Calls a link predictor and returns one logit per link, or one score per link and class.
+
+    If it ends with a sigmoid (`probabilities`), the logits are the inputs of the sigmoid: nothing is lost where
+    probabilities round to 0 or 1. If they cannot be observed (TorchScript, another function than a sigmoid) they are
+    computed from the probabilities.
+    """
+
+    def __init__(self, module: Any, call: str, *, probabilities: bool = False, outputs: int = 1) -> None:
+        self.module, self.call, self.probabilities, self.outputs = module, call, probabilities, outputs
+        self.noticed = False  # probabilities were detected, not declared by the user
+
+    def __call__(self, links: int, *given: Tensor, **named: Tensor) -> FloatArray:
+        """One logit per link, [links], or one score per link and class. [links, C]"""
+        sigmoids = SigmoidInputs()
+        with sigmoids if self.probabilities else nullcontext():
+            answers = self.module(*given, **named)
+        if answers.numel() != links * self.outputs:
+            wanted = "one number per link (for class scores, pass classes=…)"
+            if self.outputs > 1:
+                wanted = f"{self.outputs} numbers per link, one per class"
+            raise ModelError(f"{self.call} returned {tuple(answers.shape)} for {links} links; it must return {wanted}")
+        if self.outputs > 1:
+            return np.asarray(_as_array(answers), dtype=np.float64).reshape(links, self.outputs)
+        fed = sigmoids.behind(answers) if self.probabilities else answers
+        if fed is None:
+            return to_logits(_as_array(answers))
+        return _as_array(fed).astype(np.float64)
+
+    def warn(self) -> None:
+        """Warn that the outputs were detected to be probabilities. For functions that the user calls."""
+        if self.noticed:
+            warnings.warn(PROBABILITIES, ProbabilityWarning, stacklevel=3)
+
+    @torch.no_grad()
+    def settle(self, probabilities: bool | None, like: Tensor, names: Sequence[str] = ()) -> bool:
+        """Whether outputs are certainly logits from now on. Probabilities are detected unless declared.
+
+        Args:
+            probabilities: what the user declares.
+            like: embeddings of nodes, which the predictor takes. [n, d]
+            names: the names of its two arguments, if it needs them.
+        """
+        if self.outputs > 1:  # classes are compared with one another: their scores decide the same on any scale
+            return True
+        large = np.random.default_rng(0).normal(0, LARGE, (2, TRIED, like.shape[-1]))
+        ends = torch.as_tensor(large).to(like)
+        answers = self.module(**dict(zip(names, ends, strict=True))) if names else self.module(*ends)
+        never_leaves = bool(((answers >= 0) & (answers <= 1)).all())
+        self.noticed = probabilities is None and never_leaves
+        self.probabilities = never_leaves if probabilities is None else probabilities
+        return self.probabilities or not never_leaves
+
+
+class SigmoidInputs(TorchFunctionMode):
+    """Records the inputs of sigmoids (modules, functions or methods) while it is entered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[Tensor, Tensor]] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func in SIGMOIDS and args:
+            self.calls.append((args[0], result))
+        return result
+
+    def behind(self, answers: Tensor) -> Tensor | None:
+        """The input of the sigmoid that returned these answers, in any shape; None if there is none."""
+        for fed, result in reversed(self.calls):
+            if answers.data_ptr() == result.data_ptr() and answers.numel() == result.numel():
+                return fed
+        return None
+
+
+def _as_array(numbers: Tensor) -> Any:
+    numbers = numbers.detach().cpu().reshape(-1)
+    return (numbers.float() if numbers.dtype is torch.bfloat16 else numbers).numpy()

@@ -32,9 +32,8 @@ with needed_by("cody.adapters.pyg", "pyg"):
     from torch import Tensor, nn
 
 from cody.adapters.history import SNAPSHOT_BYTES, Feeding, HistoryModel
-from cody.adapters.modules import check_modules, copied, evaluating, warn_of_half_precision
+from cody.adapters.modules import LogitPredictor, check_modules, copied, evaluating, warn_of_half_precision
 from cody.adapters.past import Events, Past, recent
-from cody.adapters.predictor import LogitPredictor
 from cody.adapters.pyg_ways import CLOSE, Frame, choose_way, updater
 from cody.adapters.sourced import SourcedModel
 from cody.errors import CallError, ModelError, SlowModelWarning

@@ -1,4 +1,4 @@
-"""Saved TGNs of PyTorch Geometric: imported from a state dict, and opened as the library's own classes.
+"""Saved TGNs of PyTorch Geometric: imported from a state dict or trained, and opened as the library's own classes.
 
 Only a model whose code is known can be saved without it: the TGN of the library's example (`TGNMemory` with
 `IdentityMessage` and `LastAggregator`, a `TransformerConv` over time encodings and messages, a perceptron on the sum of
@@ -8,9 +8,13 @@ two layers). The parts of its weights are recognized by the names in the library
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from cody.utils.extras import needed_by
 
@@ -18,17 +22,19 @@ with needed_by("a TGN of PyTorch Geometric", "pyg"):
     import torch
     from torch import Tensor, nn
     from torch_geometric.nn import TGNMemory, TransformerConv
-    from torch_geometric.nn.models.tgn import IdentityMessage, LastAggregator
+    from torch_geometric.nn.models.tgn import IdentityMessage, LastAggregator, LastNeighborLoader
 
 from cody.adapters import pyg
 from cody.engine import reference_model
 from cody.errors import CallError, ModelError
-from cody.graph import TemporalGraph
+from cody.graph import IntArray, TemporalGraph
 from cody.graph.grid import make_grid, usual_splits
 from cody.models.contract import Model
 from cody.models.folder import SavedModel, check_free, write_model
+from cody.models.separation import average_precision
 from cody.models.sizes import PygSizes, check_shapes, edge_width, pyg_shapes
 from cody.train.checkpoint import as_arrays, as_numbers, read_foreign_weights
+from cody.train.training import TrainingSettings, random_destinations, split
 from cody.utils.words import count
 
 KIND = "pyg-tgn"
@@ -43,6 +49,9 @@ ELSE = (
     "only the TGN of PyTorch Geometric's own example can be imported; for any other model, name a function that builds "
     "it: --model MODULE:FUNCTION, as docs/own-model.md shows"
 )
+WIDTH, BATCH, NEIGHBOURS = 32, 50, 10  # of a model that is trained here
+ONE = 1.0  # the message of events without features, as in the library's example
+CALLS = ("batch", "splits", "sees_own_batch", "neighbours", "start", "message")  # saved options of `pyg.wrap`
 
 
 class PygAttention(nn.Module):
@@ -107,29 +116,21 @@ def open_saved(saved: SavedModel, graph: TemporalGraph, engine: Any = None) -> M
     """The model in a folder, on `graph`."""
     sizes = saved.sizes
     assert isinstance(sizes, PygSizes)
+    parts = new_modules(sizes, graph.num_nodes)
+    parts.load_state_dict({name: torch.from_numpy(array) for name, array in saved.arrays.items()}, strict=False)
+    modules = {"memory": parts["memory"], "gnn": parts["gnn"], "link_predictor": parts["link_pred"]}
+    options = {name: getattr(sizes, name) for name in CALLS}
+    return pyg.wrap(data=graph, fast=engine is not reference_model, **modules, **options)
+
+
+def new_modules(sizes: PygSizes, nodes: int) -> nn.ModuleDict:
+    """The modules of the library's example, with random weights: memory, gnn and link_pred."""
     parts = {
-        "memory": new_memory(sizes, graph.num_nodes),
+        "memory": new_memory(sizes, nodes),
         "gnn": PygAttention(sizes),
         "link_pred": PygPerceptron(sizes.embedding),
     }
-    for part, module in parts.items():
-        mine = {
-            name.removeprefix(f"{part}."): array for name, array in saved.arrays.items() if name.startswith(f"{part}.")
-        }
-        module.load_state_dict({name: torch.from_numpy(array) for name, array in mine.items()}, strict=False)
-    return pyg.wrap(
-        memory=parts["memory"],
-        gnn=parts["gnn"],
-        link_predictor=parts["link_pred"],
-        data=graph,
-        batch=sizes.batch,
-        splits=sizes.splits,
-        sees_own_batch=sizes.sees_own_batch,
-        neighbours=sizes.neighbours,
-        start=sizes.start,
-        message=sizes.message,
-        fast=engine is not reference_model,
-    )
+    return nn.ModuleDict(parts)
 
 
 def new_memory(sizes: PygSizes, nodes: int) -> TGNMemory:
@@ -175,3 +176,71 @@ def _sizes(weights: dict[str, Tensor], **given: Any) -> PygSizes:
     memory, time = shape("memory.gru.weight_hh")[1], shape("memory.time_enc.lin.weight")[0]
     messages = shape("memory.gru.weight_ih")[1] - 2 * memory - time
     return PygSizes(memory, time, shape("gnn.conv.lin_key.weight")[0], messages=messages, **given)
+
+
+# Training, as the example of the library does it.
+
+
+def train_pyg_tgn(graph: TemporalGraph, settings: TrainingSettings, folder: Path) -> None:
+    """Train on links against random destinations and save the weights. The same seed gives the same weights.
+
+    Args:
+        graph: The log of events.
+        settings: How to train; all epochs are trained.
+        folder: Where the model is saved.
+    """
+    width = edge_width(graph)
+    sizes = PygSizes(
+        *(WIDTH, WIDTH, WIDTH, 2, width or 1, NEIGHBOURS, BATCH, float(graph.time[0])), message=None if width else ONE
+    )
+    stop = int(split(graph, settings).validation[0]) // BATCH * BATCH
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        parts = new_modules(sizes, graph.num_nodes)
+        optimizer = torch.optim.Adam(parts.parameters(), settings.learning_rate)
+        for epoch in range(1, settings.epochs + 1):
+            _train_epoch(parts, optimizer, graph, random_destinations(graph, settings.seed, 3, epoch)(stop))
+    scores = _score_all(parts, graph, random_destinations(graph, settings.seed, 2)(graph.num_events))[:, stop:]
+    found = average_precision(scores.ravel(), np.repeat([True, False], scores.shape[1]))
+    weights = {name: tensor for name, tensor in parts.state_dict().items() if not STATE.fullmatch(name)}
+    origin = {"settings": asdict(settings), "test": {"average_precision": found}}
+    write_model(folder, SavedModel(KIND, sizes, as_arrays(weights), graph.identity, origin))
+
+
+def _train_epoch(parts: Any, optimizer: torch.optim.Optimizer, graph: TemporalGraph, others: IntArray) -> None:
+    parts.train()
+    for logits in _batches(parts, graph, others):
+        wanted = torch.tensor([[1.0], [0.0]]).expand_as(logits)
+        optimizer.zero_grad()
+        nn.functional.binary_cross_entropy_with_logits(logits, wanted).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        parts["memory"].detach()
+
+
+@torch.no_grad()
+def _score_all(parts: nn.ModuleDict, graph: TemporalGraph, others: IntArray) -> NDArray[np.float32]:
+    """Of each event, and of its source with another destination. [2, E]"""
+    parts.eval()
+    return np.concatenate([logits.numpy() for logits in _batches(parts, graph, others)], axis=1)
+
+
+def _batches(parts: Any, graph: TemporalGraph, others: IntArray) -> Iterator[Tensor]:
+    """The logits of the first events, a batch at a time, and of the same sources with others. [2, batch]"""
+    columns = graph.src, graph.dst, graph.time - graph.time[0]
+    src, dst, time = (torch.from_numpy(column.astype(np.int64)) for column in columns)
+    message = torch.full((graph.num_events, 1), ONE) if graph.features is None else torch.tensor(graph.features).float()
+    loader = LastNeighborLoader(graph.num_nodes, NEIGHBOURS)
+    memory, gnn, link_pred = parts.values()
+    memory.reset_state()
+    for first in range(0, len(others), BATCH):
+        some = slice(first, min(first + BATCH, len(others)))
+        ends = torch.stack([src[some], dst[some], torch.from_numpy(others[some].astype(np.int64))])  # [3, batch]
+        nodes, edges, rows = loader(torch.unique(ends))  # the nodes ascend
+        z, updated = memory(nodes)
+        z = gnn(z, updated, edges, time[rows], message[rows])
+        z = z[torch.searchsorted(nodes, ends)]  # [3, batch, d]
+        logits: Tensor = link_pred(z[[0, 0]], z[1:]).squeeze(-1)
+        # before the gradients are computed, as in the example
+        memory.update_state(src[some], dst[some], time[some], message[some])
+        loader.insert(src[some], dst[some])
+        yield logits

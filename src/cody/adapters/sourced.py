@@ -25,7 +25,7 @@ from torch import Tensor
 from cody.adapters.history import HistoryModel, HistoryReference
 from cody.adapters.memory_table import NONE, MemoryLog, StateTable
 from cody.adapters.slots import UNKNOWN, BatchSlots, OpenSlot, SlotLineage
-from cody.adapters.together import distinct
+from cody.adapters.trials import distinct
 from cody.adapters.versioned import FollowedMemory, VersionWorkspace, gru_weights
 from cody.adapters.workspace import Workspace
 from cody.engine.selfcheck import CheckedSession

@@ -13,7 +13,7 @@ import numpy as np
 
 from cody.adapters.history import HistoryModel, from_steps
 from cody.adapters.past import Past, recent
-from cody.adapters.together import ScoresTogether, answers_alone, as_table, keys_of
+from cody.adapters.trials import ScoresTogether, answers_alone, as_table, keys_of
 from cody.errors import CallError, SlowModelWarning
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph, whole_number
 from cody.models.contract import label_task_of

@@ -49,17 +49,9 @@ def save_scorer(folder: Path, scorer: AnyScorer, model: SoftModel, origin: dict[
         "hidden": scorer.size,
         "origin": origin,
         "cody": __version__,
-        "weights": write_tensors(weights_of(folder, scorer.FILES), dict(scorer.state_dict())),
+        "weights": write_tensors(folder / f"{scorer.FILES}.safetensors", dict(scorer.state_dict())),
     }
-    write_json(notes_of(folder, scorer.FILES), document)
-
-
-def notes_of(folder: Path, files: str) -> Path:
-    return folder / f"{files}.json"
-
-
-def weights_of(folder: Path, files: str) -> Path:
-    return folder / f"{files}.safetensors"
+    write_json(folder / f"{scorer.FILES}.json", document)
 
 
 def load_scorer(
@@ -73,7 +65,7 @@ def load_scorer(
         kind: Its class; by default, PGExplainer's.
         allow_data_mismatch: Accept data other than those the weights were trained on.
     """
-    notes = notes_of(find_explainer(name, kind.FILES), kind.FILES)
+    notes = find_explainer(name, kind.FILES) / f"{kind.FILES}.json"
     document = read_description(notes, f"cody/{kind.FILES}/1")
     identity = model.fast.identity
     if document.get("model") != identity:
@@ -93,7 +85,7 @@ def load_scorer(
     with torch.device("meta"):  # the shapes of its weights take no memory
         weights = kind(model.network.sizes, hidden).state_dict()
     shapes = {name: tuple(weight.shape) for name, weight in weights.items()}
-    arrays = read_weights(weights_of(notes.parent, kind.FILES), shapes, document)
+    arrays = read_weights(notes.with_suffix(".safetensors"), shapes, document)
     scorer = kind(model.network.sizes, hidden)
     scorer.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
     return scorer.requires_grad_(False)
@@ -212,7 +204,7 @@ def _policy(
 
 def scorer_identity(name: str | Path, kind: type[Scorer] | type[MotifScorer] = Scorer) -> str:
     """A hash of a trained scorer's weights."""
-    weights = weights_of(find_explainer(name, kind.FILES), kind.FILES)
+    weights = find_explainer(name, kind.FILES) / f"{kind.FILES}.safetensors"
     try:
         return hashlib.blake2b(weights.read_bytes(), digest_size=16).hexdigest()
     except OSError as error:
@@ -228,7 +220,7 @@ def shipped_explainers(files: str = Scorer.FILES) -> dict[str, Path]:
 def find_explainer(name: str | Path, files: str = Scorer.FILES) -> Path:
     """The folder of an explainer given by path, or by the name of the shipped model it belongs to."""
     path, shipped = Path(name), shipped_explainers(files)
-    if notes_of(path, files).is_file():
+    if (path / f"{files}.json").is_file():
         return path
     if str(name) in shipped:
         return shipped[str(name)]

@@ -20,7 +20,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import IO, Any
@@ -73,7 +72,7 @@ def official_cody(
         "time": graph.time[candidates].tolist(),
         "distance": away.tolist(),
     }
-    return _their_process(folder).explain(question, model, query)
+    return _their_process(folder, "cody").explain(question, model, query)
 
 
 def _folder_of(clone: str | Path | None, variable: str, repository: str, file: str) -> str:
@@ -124,7 +123,7 @@ def official_tgnnexplainer(
         "exploration": TGNN_EXPLORATION,
         "most": TGNN_MOST,
     }
-    return _their_process(folder, "their_tgnnexplainer.py").explain(question, model, query)
+    return _their_process(folder, "tgnnexplainer").explain(question, model, query)
 
 
 official_tgnnexplainer.factual = True  # type: ignore[attr-defined]
@@ -133,8 +132,8 @@ official_tgnnexplainer.factual = True  # type: ignore[attr-defined]
 class TheirProcess:
     """A process in which the published code runs; it asks for logits, a line of JSON each."""
 
-    def __init__(self, clone: str, script: str) -> None:
-        self.clone, self.script = clone, script
+    def __init__(self, clone: str, search: str) -> None:
+        self.clone, self.search = clone, search
         self.process: subprocess.Popen[str] | None = None
 
     def explain(self, question: dict[str, Any], model: Model, query: Query) -> list[int]:
@@ -145,25 +144,20 @@ class TheirProcess:
             model: Answers what it asks.
             query: The link.
         """
-        finished = False
         try:
             self._send(question)
-            while True:
-                message = self._receive()
-                if "rows" in message:
-                    finished = True
-                    return [int(row) for row in message["rows"]]
-                self._send({"logit": self._logit(model, query, message["without"])})
-        finally:
-            if not finished:  # for example after a budget is spent: its search would go on
-                self.stop()
-
-    def _logit(self, model: Model, query: Query, without: Sequence[int]) -> float:
-        return float(np.asarray(model.logits(query, [frozenset(without)]))[0])
+            while "rows" not in (message := self._receive()):
+                logits = model.logits(query, [frozenset(message["without"])])
+                self._send({"logit": float(np.asarray(logits)[0])})
+        except BaseException:  # for example after a budget is spent: its search would go on
+            self.stop()
+            raise
+        return message["rows"]
 
     def _send(self, document: dict[str, Any]) -> None:
         if self.process is None:
-            command = [sys.executable, "-I", "-B", str(Path(__file__).parent / self.script), self.clone]
+            script = str(Path(__file__).with_name("their_code.py"))
+            command = [sys.executable, "-I", "-B", script, self.clone, self.search]
             self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
             stream = _open(self.process.stdin)
@@ -193,5 +187,5 @@ def _open(stream: IO[str] | None) -> IO[str]:
 
 
 @cache
-def _their_process(clone: str, script: str = "their_cody.py") -> TheirProcess:
-    return TheirProcess(clone, script)
+def _their_process(clone: str, search: str) -> TheirProcess:
+    return TheirProcess(clone, search)

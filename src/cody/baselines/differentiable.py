@@ -33,9 +33,8 @@ from cody.errors import CallError
 from cody.graph import IntArray, Query, TemporalGraph
 from cody.graph.grid import Grid
 from cody.models.contract import Model, label_task
-from cody.train.architectures import ARCHITECTURES, Network
+from cody.train.architectures import ARCHITECTURES, TGN, Network
 from cody.train.layers import EmbeddingPlan, plan
-from cody.train.tgn import TGN
 
 
 @dataclass(frozen=True, slots=True)

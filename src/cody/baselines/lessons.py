@@ -51,7 +51,9 @@ class Training:
 
     def new_scorer(self, sizes: Sizes) -> Any:
         """A scorer with random weights; the same seed gives the same ones."""
-        return new_scorer(self.scorer, sizes, self.hidden, self.seed)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed)
+            return self.scorer(sizes, self.hidden)
 
     def new_optimizer(self, scorer: nn.Module) -> torch.optim.Adam:
         return torch.optim.Adam(scorer.parameters(), lr=self.learning_rate)
@@ -72,7 +74,8 @@ class Training:
         if not finished:
             scorer.fit_scale([lesson.described for lesson in lessons])
         for epoch in range(finished, self.epochs):
-            generator = torch.Generator().manual_seed(seed_of(self.seed, 2, epoch))
+            seed = int(np.random.SeedSequence([self.seed, 2, epoch]).generate_state(1)[0])
+            generator = torch.Generator().manual_seed(seed)
             order = torch.randperm(len(lessons), generator=generator).tolist()
             sums = np.zeros(4)
             for number in order:
@@ -94,14 +97,12 @@ class Training:
         raise NotImplementedError
 
     def _learn(
-        self,
-        scorer: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        lesson: Lesson,
-        epoch: int,
-        generator: torch.Generator,
-    ) -> Sums:
-        """One step: with the candidates weighted, the model should decide as before, at a small penalty."""
+        self, scorer: Any, optimizer: torch.optim.Optimizer, lesson: Lesson, epoch: int, generator: torch.Generator
+    ) -> tuple[float, ...]:
+        """One step: with the candidates weighted, the model should decide as before, at a small penalty.
+
+        Returns what the step adds to the sums over links: loss, unchanged decisions, open gates, links.
+        """
         scores = scorer(lesson.described)
         gates = relaxed_gates(scores, temperature_in(self.temperature, epoch, self.epochs), generator)
         logits = lesson.links.logits(self._event_weights(gates, lesson))  # [Q]
@@ -114,7 +115,7 @@ class Training:
         optimizer.step()
         links, kept = len(lesson.decided), (torch.sigmoid(scores.detach()) * lesson.share).sum()
         same = int(((logits > 0) == (lesson.decided > 0)).sum())
-        return Sums(loss.item() * links, same, kept.item() * links, links)
+        return loss.item() * links, same, kept.item() * links, links
 
 
 class Lesson(NamedTuple):
@@ -134,15 +135,6 @@ class EpochProgress(NamedTuple):
     loss: float
     agreement: float  # share of the links whose decision stays when the candidates are weighted by their gates
     weight: float  # mean probability that a gate is open
-
-
-class Sums(NamedTuple):
-    """What one step adds up over its links."""
-
-    loss: float
-    unchanged: float  # decisions
-    weight: float
-    links: int
 
 
 def check_costs(settings: Training, *names: str) -> None:
@@ -179,20 +171,6 @@ def draw_links(
         yield [queries[number] for number in part], [near[number] for number in part]
 
 
-def new_scorer(kind: Any, sizes: Sizes, hidden: int, seed: int) -> Any:
-    """A scorer with random weights.
-
-    Args:
-        kind: Its class: `Scorer` or `MotifScorer`.
-        sizes: Sizes of the explained network.
-        hidden: Width of its hidden layers.
-        seed: The same seed gives the same weights.
-    """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return kind(sizes, hidden)
-
-
 def relaxed_gates(scores: Tensor, temperature: float, generator: torch.Generator) -> Tensor:
     """Random weights between 0 and 1, close to 0 or 1 at low temperatures; open with probability sigmoid(score)."""
     uniform = torch.rand(scores.shape, generator=generator).clamp(1e-6, 1 - 1e-6)
@@ -209,7 +187,3 @@ def decisions(links: SoftLinks) -> Tensor:
     """1 where the model predicts a link, else 0. [Q]"""
     with torch.no_grad():
         return (links.logits(torch.ones(sum(links.sizes))) > 0).float()
-
-
-def seed_of(*parts: int) -> int:
-    return int(np.random.SeedSequence(parts).generate_state(1)[0])

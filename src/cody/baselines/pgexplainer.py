@@ -96,14 +96,25 @@ def scorer_inputs(model: SoftModel, queries: Sequence[Query], events: Sequence[I
         queries: The links.
         events: The candidate rows of each link.
     """
-    graph = model.graph
-    rows = np.concatenate(events).astype(np.int64)
-    link = np.repeat(np.arange(len(queries)), [len(own) for own in events])
+    link, own = describe_events(model, queries, events)
     link_ends, event_ends = embed_ends(model, queries, events)
-    edge = [] if graph.features is None else [torch.from_numpy(graph.features[rows])]
+    return torch.cat([*event_ends.unbind(1), own, *link_ends[link].unbind(1)], dim=-1)
+
+
+@torch.no_grad()
+def describe_events(model: SoftModel, queries: Sequence[Query], events: Sequence[IntArray]) -> tuple[IntArray, Tensor]:
+    """The link of each candidate, and its features with the encoding of the time since. [m], [m, F + d]
+
+    Args:
+        model: The model that is explained.
+        queries: The links.
+        events: The candidate rows of each link.
+    """
+    graph, rows = model.graph, np.concatenate(events).astype(np.int64)
+    link = np.repeat(np.arange(len(queries)), [len(own) for own in events])
     elapsed = np.array([query.time for query in queries])[link] - graph.time[rows]
     since = model.network.encode(torch.from_numpy(elapsed.astype(np.float32)))
-    return torch.cat([*event_ends.unbind(1), *edge, since, *link_ends[link].unbind(1)], dim=-1)
+    return link, since if graph.features is None else torch.cat([torch.from_numpy(graph.features[rows]), since], dim=-1)
 
 
 @torch.no_grad()

@@ -1,7 +1,16 @@
 """TempME: a small network that scores temporal motifs, and through them the events of a link, trained once for a model.
 
 Reference: Chen and Ying, "TempME: towards the explainability of temporal graph neural networks via motif discovery",
-NeurIPS 2023. `motifs.py` samples the motifs.
+NeurIPS 2023.
+
+A temporal motif is up to three past events that hang together and end at a node of a link, the latest first. Event 1
+touches an end of the link, event 2 is earlier and touches event 1, event 3 is earlier still and lies among the nodes of
+the other two. `end` is the end of the link, `other` the other node of event 1, `third` the node that event 2 brings in:
+
+    event 2   the same pair as event 1 | end and third | other and third
+    event 3   none | end and other | end and third | other and third
+
+These are 12 kinds. An event 1 that nothing precedes is a motif of its own, of the 13th kind. The network reads:
 
     event     x = both directions of step(a + ReLU(b + W·event)); a, b: the embeddings of the event's two nodes
     motif     y = ReLU(merge[x₁, attention of x₁ over x₂ and x₃])
@@ -35,13 +44,110 @@ from torch import Tensor, nn
 
 from cody.baselines.differentiable import SoftModel
 from cody.baselines.lessons import Lesson, Training, check_costs, decisions, draw_links
-from cody.baselines.motifs import KINDS, MISSING, Motifs, null_frequencies, sample_motifs
-from cody.baselines.pgexplainer import check_graph, embed_ends, standardize
+from cody.baselines.pgexplainer import check_graph, describe_events, embed_ends, standardize
 from cody.errors import CallError
-from cody.graph import IntArray, Query, TemporalGraph
+from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph
 from cody.models.sizes import Sizes
 from cody.search.oracle import Oracle
 from cody.search.policies import Policy
+
+MISSING = -1  # in place of an event
+KINDS = 13  # of motifs
+ALONE = 12  # the kind of a single event
+FIRST, DRAWS = 20, 3  # events 1 for each end of a link; events 2 for each of them
+
+
+class Motifs(NamedTuple):
+    """The motifs of one link."""
+
+    events: IntArray  # [M, 3] places among the candidates, the latest first; MISSING where there is none
+    kind: IntArray  # [M]
+
+
+def sample_motifs(
+    graph: TemporalGraph,
+    query: Query,
+    events: IntArray,
+    rng: np.random.Generator,
+    *,
+    first: int = FIRST,
+    draws: int = DRAWS,
+) -> Motifs:
+    """Motifs among the candidates of a link, which must be in the order of time.
+
+    Each of the latest `first` candidates at an end of the link is event 1 of up to `draws` motifs.
+    """
+    return _sample(graph.src[events], graph.dst[events], query, rng, first, draws)
+
+
+def null_frequencies(
+    graph: TemporalGraph, queries: Sequence[Query], events: Sequence[IntArray], rng: np.random.Generator
+) -> FloatArray:
+    """How frequent each kind would be by chance: the candidates of a link keep their times and swap destinations.
+
+    Every link counts the same. One motif of each kind is added, so that no frequency is 0. [KINDS]
+    """
+    total, links = np.ones(KINDS) / KINDS, 1
+    for query, rows in zip(queries, events, strict=True):
+        _, kind = _sample(graph.src[rows], rng.permutation(graph.dst[rows]), query, rng, FIRST, DRAWS)
+        if len(kind):
+            total, links = total + np.bincount(kind, minlength=KINDS) / len(kind), links + 1
+    return total / links
+
+
+def _sample(src: IntArray, dst: IntArray, query: Query, rng: np.random.Generator, first: int, draws: int) -> Motifs:
+    found: list[tuple[int, int, int]] = []
+    kinds: list[int] = []
+    for end in dict.fromkeys((query.src, query.dst)):
+        latest = np.flatnonzero((src == end) | (dst == end))[::-1][:first]
+        for one in latest.tolist():
+            for two in _draw(_touching(src[:one], dst[:one], (src[one], dst[one])), draws, rng):
+                nodes = (src[one], dst[one], src[two], dst[two])
+                three = _draw(_among(src[:two], dst[:two], nodes), 1, rng)[0] if two != MISSING else MISSING
+                found.append((one, two, three))
+                kinds.append(kind_of(end, _pair(src, dst, one), _pair(src, dst, two), _pair(src, dst, three)))
+    return Motifs(np.array(found, dtype=np.int64).reshape(-1, 3), np.array(kinds, dtype=np.int64))
+
+
+def _touching(src: IntArray, dst: IntArray, nodes: Sequence[int]) -> IntArray:
+    """The places of events with an end among the nodes."""
+    return np.flatnonzero(_is_one_of(src, nodes) | _is_one_of(dst, nodes))
+
+
+def _among(src: IntArray, dst: IntArray, nodes: Sequence[int]) -> IntArray:
+    """The places of events with both ends among the nodes."""
+    return np.flatnonzero(_is_one_of(src, nodes) & _is_one_of(dst, nodes))
+
+
+def _is_one_of(ends: IntArray, nodes: Sequence[int]) -> BoolArray:
+    return (ends[:, None] == np.array(nodes)).any(axis=1)
+
+
+def _draw(places: IntArray, count: int, rng: np.random.Generator) -> list[int]:
+    """Up to `count` different ones; MISSING if there is none."""
+    drawn: list[int] = rng.permutation(places)[:count].tolist()
+    return drawn or [MISSING]
+
+
+def _pair(src: IntArray, dst: IntArray, place: int) -> set[int]:
+    return set() if place == MISSING else {int(src[place]), int(dst[place])}
+
+
+def kind_of(end: int, one: set[int], two: set[int], three: set[int]) -> int:
+    """The kind of a motif whose events connect these nodes: two each, one if it begins where it ends, none if missing.
+
+    >>> a, b, c = 0, 1, 2
+    >>> kind_of(a, {a, b}, set(), set()), kind_of(a, {a, b}, {a, b}, set()), kind_of(a, {a, b}, {b, c}, {a, c})
+    (12, 0, 10)
+    """
+    if not two:
+        return ALONE
+    shape = 0 if two == one else 1 if end in two else 2
+    if not three:
+        return 4 * shape
+    third = two - one
+    place = 1 if three <= one else 2 if three <= {end} | third else 3
+    return 4 * shape + place
 
 
 class Described(NamedTuple):
@@ -140,24 +246,18 @@ def describe_motifs(
     model: SoftModel, queries: Sequence[Query], events: Sequence[IntArray], motifs: Sequence[Motifs]
 ) -> Described:
     """All inputs of the network for some links."""
-    graph = model.graph
-    rows = np.concatenate(events).astype(np.int64)
-    counts = np.array([len(some) for some in events])
-    starts = np.cumsum(counts) - counts
-    link = np.repeat(np.arange(len(queries)), counts)
+    link, features = describe_events(model, queries, events)
+    starts = np.searchsorted(link, np.arange(len(queries)))
     places = [
-        np.where(own.events == MISSING, len(rows), own.events + start)
+        np.where(own.events == MISSING, len(link), own.events + start)
         for own, start in zip(motifs, starts, strict=True)
     ]
     motif, kind = np.concatenate(places), np.concatenate([own.kind for own in motifs])
     sizes = np.array([len(own.kind) for own in motifs])
-    positions = np.stack([np.bincount(column, minlength=len(rows) + 1)[:-1] for column in motif.T], axis=1)  # [m, 3]
+    positions = np.stack([np.bincount(column, minlength=len(link) + 1)[:-1] for column in motif.T], axis=1)  # [m, 3]
     share = positions / np.maximum(1, sizes)[link][:, None]
-    elapsed = np.array([query.time for query in queries])[link] - graph.time[rows]
-    since = model.network.encode(torch.from_numpy(elapsed.astype(np.float32)))
-    features = [] if graph.features is None else [torch.from_numpy(graph.features[rows])]
     return Described(
-        event=torch.cat([*features, since, torch.from_numpy(share.astype(np.float32))], dim=-1),
+        event=torch.cat([features, torch.from_numpy(share.astype(np.float32))], dim=-1),
         ends=embed_ends(model, queries, events)[1],
         motifs=torch.from_numpy(motif),
         kind=torch.from_numpy(kind),

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -50,27 +49,20 @@ def train_explainer(model: SoftModel, settings: Training, folder: Path) -> Itera
     resume_file = ResumeFile(folder, scorer, settings.new_optimizer(scorer), configuration)
     before = resume_file.resume()
     reached = EpochProgress(**before[0]["reached"]) if before else EpochProgress(0, math.nan, 0.0, 0.0)
-    return _removing_empty(folder, is_new, _train_and_save(model, settings, scorer, resume_file, reached))
 
+    def steps() -> Iterator[EpochProgress]:
+        progress = reached
+        try:
+            if reached.epoch < settings.epochs:
+                for progress in settings.train(model, scorer, resume_file.optimizer, reached.epoch):
+                    resume_file.save({"reached": progress._asdict()})
+                    yield progress
+            origin = {"settings": asdict(settings), "reached": progress._asdict(), "threads": torch.get_num_threads()}
+            save_scorer(folder, scorer, model, origin)
+            resume_file.discard()
+        finally:
+            if is_new:
+                with suppress(OSError):  # it is not empty
+                    folder.rmdir()
 
-def _removing_empty(folder: Path, is_new: bool, steps: Iterator[EpochProgress]) -> Iterator[EpochProgress]:
-    """The same steps; a folder made for them is removed if it is still empty at the end."""
-    try:
-        yield from steps
-    finally:
-        if is_new:
-            with suppress(OSError):  # it is not empty
-                folder.rmdir()
-
-
-def _train_and_save(
-    model: SoftModel, settings: Training, scorer: Any, resume_file: ResumeFile, reached: EpochProgress
-) -> Iterator[EpochProgress]:
-    if reached.epoch < settings.epochs:
-        for progress in settings.train(model, scorer, resume_file.optimizer, reached.epoch):
-            resume_file.save({"reached": progress._asdict()})
-            yield progress
-        reached = progress
-    origin = {"settings": asdict(settings), "reached": reached._asdict(), "threads": torch.get_num_threads()}
-    save_scorer(resume_file.file.parent, scorer, model, origin)
-    resume_file.discard()
+    return steps()

@@ -69,7 +69,7 @@ def train_explainer(explainer: str, source: ModelSource, training: ExplainerTrai
     follow_training(
         steps, "Preparing the links ...", lambda step: ("epochs", step.epoch, training.epochs), _result_of_epoch
     )
-    notes = out / f"{settings.new_scorer(model.network.sizes).FILES}.json"
+    notes = out / f"{settings.scorer.FILES}.json"
     document = json.loads(notes.read_text(encoding="utf-8"))
     if as_json:
         print_json(document)

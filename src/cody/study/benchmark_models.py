@@ -97,7 +97,7 @@ def _train_sequences(name: str, graph: TemporalGraph, seed: int, folder: Path) -
 
 
 def _train_pyg(name: str, graph: TemporalGraph, seed: int, folder: Path) -> None:
-    from cody.adapters.pyg_training import train_pyg_tgn
+    from cody.adapters.pyg_folder import train_pyg_tgn
     from cody.train.training import TrainingSettings
 
     train_pyg_tgn(graph, TrainingSettings(epochs=EPOCHS, learning_rate=LEARNING_RATE, seed=seed), folder)

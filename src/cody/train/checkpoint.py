@@ -64,12 +64,6 @@ def as_arrays(tensors: dict[str, Tensor]) -> dict[str, np.ndarray[Any, np.dtype[
     return {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in tensors.items()}
 
 
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Named tensors, and the notes that `write_tensors` wrote with them."""
-    arrays, notes = read_arrays(path)
-    return {name: torch.from_numpy(array) for name, array in arrays.items()}, notes
-
-
 def write_tensors(path: Path, tensors: dict[str, Tensor], notes: dict[str, Any] | None = None) -> str:
     """Write tensors atomically: the file gets its name only when it is complete. Returns their checksum."""
     return write_arrays(path, as_arrays(tensors), notes)
@@ -219,7 +213,7 @@ class ResumeFile:
 
     def _read(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         try:
-            tensors, notes = read_tensors(self.file)
+            arrays, notes = read_arrays(self.file)
         except ModelError as error:
             raise ModelError(f"{error} {FROM_SCRATCH}") from None
         if not is_ours(self.file):
@@ -231,7 +225,7 @@ class ResumeFile:
             raise ModelError(
                 f"{self.file} has no checksum: it is damaged, or an earlier version of cody wrote it {FROM_SCRATCH}"
             )
-        return tensors, notes
+        return {name: torch.from_numpy(array) for name, array in arrays.items()}, notes
 
     def discard(self) -> None:
         self.file.unlink(missing_ok=True)

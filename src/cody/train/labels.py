@@ -18,11 +18,9 @@ from cody.models.contract import LabelTask
 from cody.models.margins import probability
 from cody.models.separation import Quality, best_f1, separation_of_classes
 from cody.models.sizes import edge_width
-from cody.train.architectures import ARCHITECTURES, Network
+from cody.train.architectures import ARCHITECTURES, FeatureStream, MemoryStream, Network
 from cody.train.checkpoint import Checkpoint
 from cody.train.layers import plan
-from cody.train.tgat import FeatureStream
-from cody.train.tgn import MemoryStream
 
 WEIGHT_POWER = 0.5  # of the inverse rate of a class in the loss: 0 leaves classes as they are, 1 makes them equal
 

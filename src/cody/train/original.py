@@ -12,9 +12,8 @@ from cody.errors import ModelError
 from cody.graph import TemporalGraph
 from cody.models.folder import check_free
 from cody.models.sizes import Sizes, check_shapes, network_shapes, node_inputs
+from cody.train.architectures import TGAT, TGN
 from cody.train.checkpoint import Checkpoint, as_numbers, read_foreign_weights, save_model
-from cody.train.tgat import TGAT
-from cody.train.tgn import TGN
 
 # `memory.*` is state; the others exist in the original, but its answers do not depend on them.
 UNUSED = re.compile(r"memory\.|memory_updater\.layer_norm\.|embedding_module\.time_encoder\.|.*neighbor_finder")

@@ -24,7 +24,7 @@ from cody.models.separation import average_precision
 from cody.models.sizes import SequenceSizes, edge_width
 from cody.train.checkpoint import as_arrays
 from cody.train.layers import Perceptron, TimeEncoder
-from cody.train.training import Split, TrainingSettings, random_destinations, split
+from cody.train.training import TrainingSettings, random_destinations, split
 
 logger = logging.getLogger(__name__)
 
@@ -208,7 +208,10 @@ def train_sequence_network(
         if precision > reached:
             best, reached, best_epoch = copy.deepcopy(network.state_dict()), precision, epoch
     network.load_state_dict(best)
-    _save(folder, graph, network, settings, parts, best_epoch)
+    test = measure_sequence_network(network, graph, parts.test, settings.seed)
+    origin = {"settings": asdict(settings), "test": {"average_precision": test}, "best_epoch": best_epoch}
+    arrays = as_arrays(dict(network.state_dict()))
+    write_model(folder, SavedModel(network.kind, network.sizes, arrays, graph.identity, origin))
     return network
 
 
@@ -256,17 +259,3 @@ def _of_events(graph: TemporalGraph, rows: IntArray, others: IntArray, sizes: Se
     before, time = np.tile(rows, 2), np.tile(graph.time[rows], 2)
     recent = graph.recent(ends.ravel().astype(np.int64), np.repeat(before, 2), sizes.neighbours)
     return link_sequences(graph, ends, time, recent.reshape(len(ends), 2, -1), sizes)
-
-
-def _save(
-    folder: Path,
-    graph: TemporalGraph,
-    network: SequenceNetwork,
-    settings: TrainingSettings,
-    parts: Split,
-    best_epoch: int,
-) -> None:
-    test = measure_sequence_network(network, graph, parts.test, settings.seed)
-    origin = {"settings": asdict(settings), "test": {"average_precision": test}, "best_epoch": best_epoch}
-    arrays = as_arrays({name: weight.detach() for name, weight in network.state_dict().items()})
-    write_model(folder, SavedModel(network.kind, network.sizes, arrays, graph.identity, origin))

@@ -23,12 +23,10 @@ from cody.models.contract import LabelTask
 from cody.models.folder import check_free, make_folder
 from cody.models.separation import Quality, auc, average_precision
 from cody.models.sizes import Sizes, edge_width
-from cody.train.architectures import Network
+from cody.train.architectures import TGAT, TGN, FeatureStream, MemoryStream, Network
 from cody.train.checkpoint import LENGTH, Checkpoint, ResumeFile, clear_up, save_model
 from cody.train.labels import LabelObjective, score_in_batches
 from cody.train.layers import plan
-from cody.train.tgat import TGAT, FeatureStream
-from cody.train.tgn import TGN, MemoryStream
 
 logger = logging.getLogger(__name__)
 
