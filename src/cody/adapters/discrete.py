@@ -170,13 +170,11 @@ class _Feeder:
 
     def observe(self, events: Events) -> None:
         """The events of one period; an imagined one at its end may come with those of the next."""
-        numbers, time, features = self.numbers(events.time), events.time, events.features
+        numbers = self.numbers(events.time)
         for number in np.unique(numbers).tolist():
-            these = numbers == number
             self.fed = self._until(number)
-            part = None if features is None else features[these]
-            part_of_it = GraphSnapshot(number, events.src[these], events.dst[these], time[these], part)
-            self.fed = self.fed._replace(waiting=(*self.fed.waiting, part_of_it))
+            part = _snapshot(number, Events(events.graph, events.rows[numbers == number]))
+            self.fed = self.fed._replace(waiting=(*self.fed.waiting, part))
 
     def score(self, query: Query, past: Past) -> Any:
         (number,) = self.numbers(np.array([query.time]))
@@ -190,8 +188,10 @@ class _Feeder:
         """The state after all periods before one."""
         state, done, waiting = self.fed
         while done < number:
-            snapshot = _joined(done, waiting) if waiting else _nothing(done)
-            with _naming(f"step(state, snapshot) for snapshot {done}", self, snapshot):
+            snapshot = _joined(done, waiting)
+            begin, events = self.first + done * self.every, count(len(snapshot.src), "event")
+            about = f"({events}, from {begin:g} to {begin + self.every:g})"
+            with _naming(f"step(state, snapshot) for snapshot {done} {about}"):
                 state = self.step(state, snapshot)
             done, waiting = done + 1, ()
         return _Fed(state, done, waiting)
@@ -200,10 +200,8 @@ class _Feeder:
 def _check_repeatable(feeder: _Feeder, graph: TemporalGraph, numbers: IntArray) -> None:
     """Reject functions whose answers depend on earlier calls: a state changed in place, a module with its own."""
     begins = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist()][: TRIED + 1]
-    periods = [Events(graph, np.arange(*rows)) for rows in pairwise(begins)]
     snapshots = [
-        GraphSnapshot(int(numbers[begin]), part.src, part.dst, part.time, part.features)
-        for begin, part in zip(begins, periods, strict=False)
+        _snapshot(int(numbers[begin]), Events(graph, np.arange(begin, stop))) for begin, stop in pairwise(begins)
     ]
     queries = [graph.query(row) for row in begins[1:]]
 
@@ -231,29 +229,26 @@ def _check_repeatable(feeder: _Feeder, graph: TemporalGraph, numbers: IntArray) 
 
 
 @contextmanager
-def _naming(call: str, feeder: _Feeder | None = None, snapshot: GraphSnapshot | None = None) -> Iterator[None]:
+def _naming(call: str) -> Iterator[None]:
     """An exception of a user's function, with what it was called for."""
     try:
         yield
     except CodyError:
         raise
     except Exception as error:
-        about = ""
-        if feeder is not None and snapshot is not None:
-            begin = feeder.first + snapshot.number * feeder.every
-            about = f" ({count(len(snapshot.src), 'event')}, from {begin:g} to {begin + feeder.every:g})"
-        raise ModelError(f"{call}{about} failed: {type(error).__name__}: {first_line(error)}") from error
+        raise ModelError(f"{call} failed: {type(error).__name__}: {first_line(error)}") from error
 
 
-def _nothing(number: int) -> GraphSnapshot:
-    none = np.array([], dtype=np.int64)
-    return GraphSnapshot(number, none, none, np.array([]), None)
+def _snapshot(number: int, events: Events) -> GraphSnapshot:
+    return GraphSnapshot(number, events.src, events.dst, events.time, events.features)
 
 
 def _joined(number: int, parts: Sequence[GraphSnapshot]) -> GraphSnapshot:
     if len(parts) == 1:
         return parts[0]
-    _, *columns = zip(*parts, strict=True)
-    src, dst, time, features = columns
+    if not parts:
+        none = np.array([], dtype=np.int64)
+        return GraphSnapshot(number, none, none, np.array([]), None)
+    _, src, dst, time, features = zip(*parts, strict=True)
     joined = None if features[0] is None else np.concatenate(features)
     return GraphSnapshot(number, np.concatenate(src), np.concatenate(dst), np.concatenate(time), joined)

@@ -17,9 +17,9 @@ import inspect
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -114,14 +114,11 @@ def wrap(
     grid = make_grid(batch, usual_splits(data) if splits is None else splits)
     feeding = {"batch": grid.size, "splits": grid.splits, "feeds_own_batch": bool(sees_own_batch)}
     given: dict[str, Any] = {"score": steps.score, "identity": steps.identity(feeding), **feeding}
-    given |= {"classes": classes, "about": about, "threshold": threshold}
-    found = steps.try_out(probabilities)
+    given |= {"classes": classes, "about": about, "threshold": threshold, "snapshot_bytes": snapshot_bytes}
+    found, gives_logits = steps.try_out(probabilities)
     steps.predict.warn()
-    given |= {"hops": found.hops if hops is None else hops, "gives_logits": found.gives_logits}
-    if steps.bank is None:
-        model = _without_memory(data, steps, given)
-    else:
-        model = _with_memory(data, steps, given, snapshot_bytes)
+    given |= {"hops": found if hops is None else hops, "gives_logits": gives_logits}
+    model = (_without_memory if steps.bank is None else _with_memory)(data, steps, given)
     warn_if_long(model, steps.name)
     return model
 
@@ -143,10 +140,9 @@ def _without_memory(graph: TemporalGraph, steps: DyglibSteps, given: dict[str, A
     return from_steps(graph, **given)
 
 
-def _with_memory(graph: TemporalGraph, steps: DyglibSteps, given: dict[str, Any], snapshot_bytes: int) -> HistoryModel:
+def _with_memory(graph: TemporalGraph, steps: DyglibSteps, given: dict[str, Any]) -> HistoryModel:
     """Replay only events that can reach the link, and without embeddings, if that gives the same answers."""
     given |= {"start": steps.start, "observe": steps.observe, "save": steps.save, "restore": steps.restore}
-    given["snapshot_bytes"] = snapshot_bytes
     everything = from_steps(graph, **given)
     steps.embeds = not keeps_state_without_embeddings(steps, everything)
     if steps.embeds:  # a message may depend on the memories of others than its nodes
@@ -156,13 +152,6 @@ def _with_memory(graph: TemporalGraph, steps: DyglibSteps, given: dict[str, Any]
         steps.narrow = False
         return everything
     return model
-
-
-class FoundModules(NamedTuple):
-    """The result of testing a model."""
-
-    hops: int
-    gives_logits: bool
 
 
 class DyglibSteps(ScoresTogether):
@@ -175,6 +164,7 @@ class DyglibSteps(ScoresTogether):
         self.predict = LogitPredictor(link_predictor, "link_predictor(input_1=…, input_2=…)", outputs=outputs)
         self.name = type(backbone).__name__
         self.bank: Any = getattr(backbone, "memory_bank", None)
+        self.scoring: dict[str, Any] = {} if self.bank is None else {"edge_ids": None, "edges_are_positive": False}
         self.samplers = [module for module in backbone.modules() if hasattr(module, "neighbor_sampler")]
         self.tables = [module for module in backbone.modules() if hasattr(module, "edge_raw_features")]
         self.events: Tensor = backbone.edge_raw_features  # [E + 1, F], the first of no event
@@ -185,7 +175,9 @@ class DyglibSteps(ScoresTogether):
         self.by_end = self.bank is None and hasattr(type(backbone), ONE_END)
         self.embedded: dict[Hashable, Tensor] = {}  # of nodes, by what is read; of this log:
         self.embedded_on: TemporalGraph | None = None
-        _pad_to_full_length(backbone)
+        for module in backbone.modules():
+            if hasattr(type(module), "pad_sequences"):
+                vars(module)["pad_sequences"] = partial(_padded, module)
 
     def start(self) -> None:
         self.bank.__init_memory_bank__()
@@ -220,7 +212,7 @@ class DyglibSteps(ScoresTogether):
         columns = (np.array(column) for column in list(zip(*links, strict=True))[:3])
         with self._only_what_is_read(links[0], pasts[0]) if self.narrow else nullcontext():
             sampler, features = PastSampler(pasts), self._features(pasts[0].graph)
-            source, target = self._embed(sampler, features, *columns, **self._scoring())
+            source, target = self._embed(sampler, features, *columns, **self.scoring)
         return self.predict(len(links), input_1=source, input_2=target)
 
     def read(self, query: Query, pasts: Sequence[Past]) -> Sequence[Hashable]:
@@ -238,19 +230,13 @@ class DyglibSteps(ScoresTogether):
         with self._each_end_once(past.graph):
             return super().score_links(links, past)
 
-    @contextmanager
-    def _each_end_once(self, graph: TemporalGraph) -> Iterator[None]:
+    def _each_end_once(self, graph: TemporalGraph) -> AbstractContextManager[None]:
         """Inside, a node is embedded once for all histories of which the same is read."""
         if not (self.shares and self.by_end):
-            yield
-            return
+            return nullcontext()
         if graph is not self.embedded_on:
             self.embedded, self.embedded_on = {}, graph
-        vars(self.backbone)[ONE_END] = self._embed_once
-        try:
-            yield
-        finally:
-            del vars(self.backbone)[ONE_END]
+        return _replaced((self.backbone, ONE_END, self._embed_once))
 
     def _embed_once(self, node_ids: IntArray, node_interact_times: FloatArray, *more: Any, **options: Any) -> Tensor:
         """The embeddings of nodes, each in its history. [n] → [n, d]"""
@@ -287,9 +273,6 @@ class DyglibSteps(ScoresTogether):
         for module in self.samplers:
             module.neighbor_sampler = sampler
 
-    def _scoring(self) -> dict[str, Any]:
-        return {} if self.bank is None else {"edge_ids": None, "edges_are_positive": False}
-
     def _embed(
         self, sampler: Sampler, features: Tensor, src: IntArray, dst: IntArray, time: FloatArray, **more: Any
     ) -> Any:
@@ -311,49 +294,47 @@ class DyglibSteps(ScoresTogether):
             rows[:, : graph.imagined.features.shape[1]] = torch.as_tensor(graph.imagined.features).to(rows)
         return torch.cat([self.events, rows])
 
-    @contextmanager
-    def _without_embeddings(self) -> Iterator[None]:
+    def _without_embeddings(self) -> AbstractContextManager[None]:
         """Inside, memories replace the embeddings that are computed from them, and pending messages stay pending.
 
         It is for models whose messages are made of memories alone; `keeps_state_without_embeddings` tries that.
         """
-        embedding = self.backbone.embedding_module
-        vars(embedding)["compute_node_temporal_embeddings"] = _memories_of
-        vars(self.backbone)["get_updated_memories"] = self._memories
-        try:
-            yield
-        finally:
-            del vars(embedding)["compute_node_temporal_embeddings"], vars(self.backbone)["get_updated_memories"]
+        return _replaced(
+            (self.backbone.embedding_module, "compute_node_temporal_embeddings", _memories_of),
+            (self.backbone, "get_updated_memories", self._memories),
+        )
 
-    @contextmanager
-    def _only_what_is_read(self, query: Query, past: Past) -> Iterator[None]:
+    def _only_what_is_read(self, query: Query, past: Past) -> AbstractContextManager[None]:
         """Inside, pending messages are applied to the memories that a score reads; in the library, to all of them."""
         update, nodes = type(self.backbone).get_updated_memories, self.reads(query, past) + 1
-        vars(self.backbone)["get_updated_memories"] = lambda node_ids, **named: update(self.backbone, nodes, **named)
-        try:
-            yield
-        finally:
-            del vars(self.backbone)["get_updated_memories"]
+
+        def update_some(node_ids: IntArray, **named: Any) -> Any:
+            return update(self.backbone, nodes, **named)
+
+        return _replaced((self.backbone, "get_updated_memories", update_some))
 
     def _memories(self, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         return self.bank.node_memories, self.bank.node_last_updated_times
 
     @torch.no_grad()
-    def try_out(self, probabilities: bool | None) -> FoundModules:
-        """How many steps from a link the model looks up neighbours, detected by running it, and its output."""
+    def try_out(self, probabilities: bool | None) -> tuple[int, bool]:
+        """How many steps from a link the model looks up neighbours, and whether its outputs are certainly logits.
+
+        Both are detected by running it.
+        """
         if self.bank is not None:
             self.start()
         link = np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64), np.full(2, Probe.NOW)
         try:
-            source, _ = self._embed(self.probe, self.events, *link, **self._scoring())
+            source, _ = self._embed(self.probe, self.events, *link, **self.scoring)
         except Exception:  # it does not accept artificial neighbours
             self.predict.probabilities = bool(probabilities)
-            return FoundModules(HOPS, gives_logits=bool(probabilities))
+            return HOPS, bool(probabilities)
         surely = self.predict.settle(probabilities, source, ("input_1", "input_2"))
         longest = [length for module in self.backbone.modules() if (length := _longest_history(module))]
         self.probe.neighbours = max([self.probe.neighbours, *longest])
         self.shares = self.bank is None and (not self.probe.every or bool(longest))
-        return FoundModules(max(1, self.probe.hops), surely)
+        return max(1, self.probe.hops), surely
 
     def reads(self, query: Query, past: Past) -> IntArray:
         """The nodes whose memories a score depends on."""
@@ -377,11 +358,16 @@ def _memories_of(node_memories: Tensor, node_ids: IntArray, **_: Any) -> Tensor:
     return node_memories[torch.from_numpy(node_ids)]
 
 
-def _pad_to_full_length(backbone: nn.Module) -> None:
-    """Pad histories to the longest that a model accepts instead of the longest of a batch."""
-    for module in backbone.modules():
-        if hasattr(type(module), "pad_sequences"):
-            vars(module)["pad_sequences"] = partial(_padded, module)
+@contextmanager
+def _replaced(*methods: tuple[Any, str, Callable[..., Any]]) -> Iterator[None]:
+    """Inside, objects have other methods: owner, name and function of each."""
+    for owner, name, function in methods:
+        vars(owner)[name] = function
+    try:
+        yield
+    finally:
+        for owner, name, _ in methods:
+            del vars(owner)[name]
 
 
 def _longest_history(module: nn.Module) -> int:
@@ -391,6 +377,7 @@ def _longest_history(module: nn.Module) -> int:
 
 
 def _padded(module: Any, *given: Any, **named: Any) -> tuple[Any, ...]:
+    """Histories padded to the longest that a model accepts instead of the longest of a batch."""
     tables = type(module).pad_sequences(module, *given, **named)
     patch, longest = named.get("patch_size", 1), named.get("max_input_sequence_length", 0)
     full = -(-longest // patch) * patch

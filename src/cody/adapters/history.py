@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -131,12 +132,10 @@ def from_steps(
     for call in CALLS:
         if (function := getattr(steps, call.partition("(")[0])) is not None:
             check_callable(function, call)
-    given = {name: getattr(steps, name) is not None for name in ("start", "observe", "save", "restore")}
-    for one, other in (("start", "observe"), ("save", "restore")):
-        if given[one] != given[other]:
-            here, missing = (one, other) if given[one] else (other, one)
-            raise CallError(f"a model with {here}() needs {missing}() too")
-    if given["save"] and not given["start"]:
+    for one, other in (("start", "observe"), ("observe", "start"), ("save", "restore"), ("restore", "save")):
+        if getattr(steps, one) is not None and getattr(steps, other) is None:
+            raise CallError(f"a model with {one}() needs {other}() too")
+    if save is not None and start is None:
         raise CallError("save() and restore() are for a model with memory, which has start() and observe() too")
     if not isinstance(graph, TemporalGraph):
         raise CallError(f"the first argument is a graph, as returned by cody.load, not {graph!r:.60}")
@@ -154,19 +153,6 @@ class Feeding:
     grid: Grid
     sees_own_batch: bool = True
     feeds_own_batch: bool = True  # whether the state includes them, if it sees them
-
-    def sees_before(self, graph: TemporalGraph, query: Query) -> int:
-        """The first row that a query does not see."""
-        return query.before if self.sees_own_batch else self._before_own_batch(graph, query)
-
-    def fed_before(self, graph: TemporalGraph, query: Query) -> int:
-        """The first row that the state does not include."""
-        return query.before if self.feeds_own_batch else self._before_own_batch(graph, query)
-
-    def _before_own_batch(self, graph: TemporalGraph, query: Query) -> int:
-        """Where nothing happens after the past of a query, all of it was fed before it is scored."""
-        is_last = query.before == graph.num_events or graph.is_ahead(query)
-        return query.before if is_last else self.grid.line(query.before)
 
 
 class HistoryModel:
@@ -202,11 +188,16 @@ class HistoryModel:
 
     def sees_before(self, query: Query) -> int:
         """The first row that cannot affect a query."""
-        return self.feeding.sees_before(self.graph, query)
+        return query.before if self.feeding.sees_own_batch else self._before_own_batch(query)
 
     def state_before(self, query: Query) -> int:
         """The first row that the state does not include when a query is scored."""
-        return self.feeding.fed_before(self.graph, query)
+        return query.before if self.feeding.feeds_own_batch else self._before_own_batch(query)
+
+    def _before_own_batch(self, query: Query) -> int:
+        """Where nothing happens after the past of a query, all of it was fed before it is scored."""
+        is_last = query.before == self.graph.num_events or self.graph.is_ahead(query)
+        return query.before if is_last else self.grid.line(query.before)
 
     def attended(self, query: Query) -> IntArray | None:
         """The rows that the answer depends on with nothing changed, sorted; None if that is not known."""
@@ -260,24 +251,17 @@ class HistoryModel:
 
     def on(self, graph: TemporalGraph) -> Self:
         """The same model on another log of the same nodes."""
-        same_log = graph.base_identity == self.graph.base_identity
-        other = type(self)(
-            graph,
-            self.steps,
-            self.identity,
-            self.feeding,
-            hops=self.hops,
-            snapshots=self.snapshots if same_log else Snapshots(self.snapshots.most),
-        )
-        other._turn, other.modules = self._turn, self.modules  # the functions are the same
+        other = copy(self)
+        other.graph, other._turn = graph, self._turn  # the functions are the same
+        if graph.base_identity == self.graph.base_identity:
+            other.snapshots = self.snapshots
         return other
 
-    def fed(self, feeding: Feeding) -> HistoryModel:
+    def fed(self, feeding: Feeding) -> Self:
         """The same functions with another feeding; this is another model."""
-        name = f"{self.identity} {feeding}"
-        return HistoryModel(
-            self.graph, self.steps, name, feeding, hops=self.hops, snapshots=Snapshots(self.snapshots.most)
-        )
+        other = copy(self)
+        other.identity, other.feeding, other.grid = f"{self.identity} {feeding}", feeding, feeding.grid
+        return other
 
     @contextmanager
     def borrowed(self) -> Iterator[None]:
@@ -383,7 +367,7 @@ class HistoryModel:
 
     def __getstate__(self) -> dict[str, Any]:
         kept = {name: value for name, value in vars(self).items() if name != "_turn"}
-        return kept | {"snapshots": Snapshots(self.snapshots.most)}  # another process creates its own
+        return kept | {"snapshots": Snapshots(self.snapshots.most)}  # a copy, perhaps in another process, has its own
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)

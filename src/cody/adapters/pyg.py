@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -114,16 +115,17 @@ def wrap(
     options = _options(neighbours, hops, start, message)
     _check(modules, graph, node_features, options)
     labels = label_task_of(classes, about, threshold)
-    steps = PygSteps(modules, _rows_of_nodes(node_features), options, 1 if labels is None else labels.outputs)
+    node_features = None if node_features is None else torch.as_tensor(node_features).detach().clone()
+    steps = PygSteps(modules, node_features, options, 1 if labels is None else labels.outputs)
     gives_logits = steps.gives_logits(graph, probabilities)
     steps.predict.warn()
     steps.check_repeatable(graph)
     feeding = Feeding(make_grid(batch, usual_splits(graph) if splits is None else splits), bool(sees_own_batch))
     given = {"identity": _identity(steps, feeding), "hops": options.hops, "gives_logits": gives_logits}
-    given |= {"classes": classes, "about": about, "threshold": threshold}
-    frame = Frame(steps, feeding, given, snapshot_bytes)
+    given |= {"classes": classes, "about": about, "threshold": threshold, "snapshot_bytes": snapshot_bytes}
+    frame = Frame(steps, feeding, given)
     if memory is None:
-        return frame.without_memory(graph)
+        return frame.model(graph, score_many=steps.score_many)
     way, reason = choose_way(frame, graph, fast=fast)
     if reason:
         warnings.warn(f"explanations will be slow: {reason} (fast=False: no warning)", SlowModelWarning, stacklevel=2)
@@ -225,18 +227,20 @@ class PygSteps:
 
     def state_of(self, query: Query, subgraph: Subgraph) -> tuple[Tensor, Tensor]:
         """`z` and the last update of the nodes of a subgraph, from the current memory, or without one."""
-        return self._without_memory(query, subgraph) if self.memory is None else self.read(subgraph.nodes)
-
-    def read(self, nodes: IntArray) -> tuple[Tensor, Tensor]:
-        """The memory of some nodes: `z`, and the time of its last update."""
-        z, last_update = self.memory(self._long(nodes))
-        return z, last_update
+        nodes = self._long(subgraph.nodes)
+        if self.memory is not None:
+            z, last_update = self.memory(nodes)
+            return z, last_update
+        assert self.node_features is not None
+        features = self.node_features.to(self.device, self.dtype)[nodes]
+        now = query.time - self.options.start
+        return features, torch.full((len(features),), now, dtype=self.time_dtype, device=self.device)
 
     @torch.no_grad()
     def score_many(self, query: Query, pasts: Sequence[Past]) -> FloatArray:
-        """Many at once, for a model without memory."""
+        """One link in many histories at once, which have the same memory, or none."""
         subgraph = self.subgraph([query], pasts)
-        return self.answers(subgraph, pasts[0].graph, *self._without_memory(query, subgraph))
+        return self.answers(subgraph, pasts[0].graph, *self.state_of(query, subgraph))
 
     def subgraph(self, links: Sequence[Query], pasts: Sequence[Past]) -> Subgraph:
         """The recent events of the nodes of links, and of their neighbours, as `LastNeighborLoader` gives them.
@@ -344,13 +348,9 @@ class PygSteps:
         """
         memory = self.memory
         raw, encoded = self._messages(Events(graph, rows)), self._encoded(elapsed)
+        sides = (memory.msg_s_module, slice(sources)), (memory.msg_d_module, slice(sources, None))
         messages = [
-            module(own[some], other[some], raw[some], encoded[some])
-            for module, some in (
-                (memory.msg_s_module, slice(sources)),
-                (memory.msg_d_module, slice(sources, None)),
-            )
-            if len(rows[some])
+            module(own[some], other[some], raw[some], encoded[some]) for module, some in sides if len(rows[some])
         ]
         return updater(memory)(torch.cat(messages), own)
 
@@ -416,12 +416,6 @@ class PygSteps:
                 store[node] = tuple(parts)
         return PygMemoryState(memory, torch.as_tensor(updated, device=self.device), *stores)
 
-    def _without_memory(self, query: Query, subgraph: Subgraph) -> tuple[Tensor, Tensor]:
-        assert self.node_features is not None
-        features = self.node_features.to(self.device, self.dtype)[self._long(subgraph.nodes)]
-        now = query.time - self.options.start
-        return features, torch.full((len(features),), now, dtype=self.time_dtype, device=self.device)
-
     def _long(self, numbers: IntArray) -> Tensor:
         return torch.as_tensor(np.ascontiguousarray(numbers, dtype=np.int64), device=self.device)
 
@@ -476,27 +470,18 @@ def _copied(module: Any) -> Any:
         same.reset_state()  # first: a TGNMemory that is switched to evaluation applies pending messages
     if hasattr(same, "_update_msg_store"):
         same._update_msg_store = _update_in_order
-        for name in ROW_BY_ROW:
-            _never_alone(getattr(same, name, None))
+        for part in (getattr(same, name, None) for name in ROW_BY_ROW):
+            if isinstance(part, nn.Module) and not isinstance(part, torch.jit.ScriptModule):
+                part.forward = partial(_at_least_two_rows, part.forward)
     return evaluating(same)
 
 
-class AtLeastTwoRows:
-    """A function of rows that gets a single row twice; see the top of this file."""
-
-    def __init__(self, function: Any) -> None:
-        self.function = function
-
-    def __call__(self, *rows: Tensor) -> Tensor:
-        if len(rows[0]) != 1:
-            return self.function(*rows)
-        doubled: Tensor = self.function(*(torch.cat([row, row]) for row in rows))
-        return doubled[:1]
-
-
-def _never_alone(module: Any) -> None:
-    if isinstance(module, nn.Module) and not isinstance(module, torch.jit.ScriptModule):
-        module.forward = AtLeastTwoRows(module.forward)
+def _at_least_two_rows(function: Any, *rows: Tensor) -> Tensor:
+    """The result of a function of rows that gets a single row twice; see the top of this file."""
+    if len(rows[0]) != 1:
+        return function(*rows)
+    doubled: Tensor = function(*(torch.cat([row, row]) for row in rows))
+    return doubled[:1]
 
 
 def _update_in_order(src: Tensor, dst: Tensor, t: Tensor, raw_msg: Tensor, msg_store: dict[int, Any]) -> None:
@@ -549,10 +534,6 @@ def _check(modules: Modules, graph: TemporalGraph, node_features: Any, options: 
             "pass as data the TemporalData that the model was trained with"
             + (", or as message the number that each event had" if wanted == 1 and width == 0 else "")
         )
-
-
-def _rows_of_nodes(node_features: Any) -> Tensor | None:
-    return None if node_features is None else torch.as_tensor(node_features).detach().clone()
 
 
 def _identity(steps: PygSteps, feeding: Feeding) -> str:

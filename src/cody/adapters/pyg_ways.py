@@ -38,19 +38,15 @@ class Frame(NamedTuple):
     steps: Any  # a `pyg.PygSteps`
     feeding: Feeding
     given: dict[str, Any]  # identity, hops and so on, for `from_steps`
-    snapshot_bytes: int
 
     def model(self, graph: TemporalGraph, **more: Any) -> HistoryModel:
         """The HistoryModel of the user's modules, with functions that depend on the method."""
         grid, steps = self.feeding.grid, self.steps
         fed: dict[str, Any] = {"batch": grid.size, "splits": grid.splits, "sees_own_batch": self.feeding.sees_own_batch}
         scoring = {"score": steps.score, "score_links": steps.score_links}
-        made = from_steps(graph, **scoring, snapshot_bytes=self.snapshot_bytes, **fed, **self.given, **more)
+        made = from_steps(graph, **scoring, **fed, **self.given, **more)
         made.modules = steps
         return made
-
-    def without_memory(self, graph: TemporalGraph) -> HistoryModel:
-        return self.model(graph, score_many=self.steps.score_many)
 
     @property
     def of_state(self) -> dict[str, Any]:
@@ -151,8 +147,7 @@ def why_not_sourced(frame: Frame, graph: TemporalGraph) -> str:
         return f"{frame.name} does something else with the last message of a node than the library's"
     query = graph.query(stop)
     pasts = [Past(graph, query, Difference(frozenset(range(first, stop)), ())) for first in (stop, stop // 2)]
-    together = steps.answers(steps.subgraph([query], pasts), graph, *steps.read(steps.subgraph([query], pasts).nodes))
-    if not np.allclose(together, [steps.score(query, past) for past in pasts], atol=CLOSE):
+    if not np.allclose(steps.score_many(query, pasts), [steps.score(query, past) for past in pasts], atol=CLOSE):
         return f"{type(steps.gnn).__name__} mixes parts of a graph that no edge joins, so sets cannot be batched"
     return ""
 

@@ -14,7 +14,7 @@ has to be fed for them. Other hooks are called as they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -133,7 +133,7 @@ class TgmSteps(ScoresTogether):
         ours = [RecentNeighbours(hook, grid) if isinstance(hook, RecencyNeighborHook) else hook for hook in needed]
         self.hops = max((len(hook.num_nbrs) for hook in ours if isinstance(hook, RecentNeighbours)), default=HOPS)
         own, self.weights = _copied(modules)
-        self.parts: tuple[list[Any], list[Any]] = (own, copied_state(ours))  # all that can change
+        self.parts = [own, copied_state(ours)]  # all that can change
 
     @property
     def has_state(self) -> bool:
@@ -145,14 +145,10 @@ class TgmSteps(ScoresTogether):
         return all(isinstance(hook, RecentNeighbours) for hook in self.parts[1])
 
     def save(self) -> Any:
-        return self._copy(self.parts)
+        return copied_state(self.parts, self.weights)
 
     def restore(self, saved: Any) -> None:
-        self.parts = self._copy(saved)
-
-    def _copy(self, parts: tuple[list[Any], list[Any]]) -> tuple[list[Any], list[Any]]:
-        modules, hooks = copied_state(parts, self.weights)
-        return modules, hooks
+        self.parts = copied_state(saved, self.weights)
 
     @torch.no_grad()
     def begin(self) -> None:
@@ -206,7 +202,7 @@ class TgmSteps(ScoresTogether):
     def _run_hooks(self, batch: LazyBatch, pasts: Sequence[Past]) -> None:
         before = pasts[0].query.before
         since = max((split for split in self.grid.splits if split <= before), default=0)
-        view = HistoryView(pasts[0], since, batch)
+        view = HistoryView(partial(_dgraph, pasts[0], since, batch))
         for hook in self.parts[1]:
             if isinstance(hook, RecentNeighbours):
                 hook(batch, pasts)
@@ -337,10 +333,8 @@ class RecentNeighbours:
     def __call__(self, batch: Any, pasts: Sequence[Past]) -> None:
         """Add what the hook adds. Link i of the batch has history i, or all have the same."""
         nodes = [getattr(batch, name) for name, _ in self.seeds]
-        ends, place = np.cumsum([0, *map(len, nodes)]), 0
-        batch.seed_node_nbr_mask = {}
-        for place, (name, _) in enumerate(self.seeds):
-            batch.seed_node_nbr_mask[name] = torch.arange(ends[place], ends[place + 1])
+        places = torch.arange(sum(map(len, nodes))).split(list(map(len, nodes)))
+        batch.seed_node_nbr_mask = {name: part for (name, _), part in zip(self.seeds, places, strict=True)}
         seeds, times = torch.cat(nodes), torch.cat([getattr(batch, name) for _, name in self.seeds])
         of = np.concatenate([_past_of(len(each), len(pasts)) for each in nodes])
         for name in ADDED:
@@ -394,7 +388,9 @@ class RecentNeighbours:
         ends = np.where(exists & (graph.dst[places] == nodes[:, None]) & (not self.directed), order, late)
         keys = np.concatenate([starts, ends], axis=1)
         latest = np.argsort(keys, axis=1, kind="stable")[:, :most]
-        found = np.where(np.take_along_axis(keys, latest, axis=1) < late, np.tile(rows, 2)[_rows_of(latest)], -1)
+        found = np.where(
+            np.take_along_axis(keys, latest, axis=1) < late, np.take_along_axis(np.tile(rows, 2), latest, axis=1), -1
+        )
         if found.shape[1] < most:
             found = np.pad(found, ((0, 0), (0, most - found.shape[1])), constant_values=-1)
         exhausted = rows[:, -1] < 0
@@ -406,14 +402,11 @@ class RecentNeighbours:
 class HistoryView:
     """The `DGraph` that a hook is called with: a history, then the batch. It is made when something of it is read."""
 
-    def __init__(self, past: Past, since: int, batch: DGBatch) -> None:
-        self._make: Any = (past, since, batch)
-        self._made: Any = None
+    def __init__(self, make: Callable[[], DGraph]) -> None:
+        self._made = cache(make)
 
     def __getattr__(self, name: str) -> Any:
-        if self._made is None:
-            self._made = _dgraph(*self._make)
-        return getattr(self._made, name)
+        return getattr(self._made(), name)
 
 
 def _dgraph(past: Past, since: int, batch: DGBatch) -> DGraph:
@@ -441,7 +434,3 @@ def _past_of(nodes: int, pasts: int) -> IntArray:
     if nodes != pasts:
         raise ModelError(f"a hook looks up neighbours of {nodes} nodes for {pasts} links")
     return np.arange(nodes)
-
-
-def _rows_of(columns: IntArray) -> tuple[IntArray, IntArray]:
-    return np.arange(len(columns))[:, None], columns

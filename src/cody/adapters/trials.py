@@ -121,7 +121,8 @@ def keeps_state_without_embeddings(steps: DyglibSteps, model: HistoryModel) -> b
     with model.borrowed():
         for steps.embeds in (True, False):
             try:
-                states.append(_after_the_first_batches(steps, model))
+                _feed(steps, model, model.grid.batches(model.graph.num_events)[:TRIED])
+                states.append(steps.save())
             except Exception:  # there is nothing to leave out, or it is needed
                 steps.embeds = True
                 return False
@@ -159,7 +160,7 @@ def expected_seconds(model: HistoryModel) -> float:
     graph = model.graph
     if not graph.num_events:
         return 0.0
-    batch, seconds = _batch_in_the_middle(model), []
+    batch, seconds = model.grid.rows(model.grid.number(graph.num_events // 2), graph.num_events), []
     with model.borrowed():
         state = _seconds_of_a_state(model)
         for row in some_rows(graph):
@@ -174,22 +175,22 @@ def expected_seconds(model: HistoryModel) -> float:
     return float(np.median(seconds))
 
 
-def _batch_in_the_middle(model: HistoryModel) -> IntArray:
-    return model.grid.rows(model.grid.number(model.graph.num_events // 2), model.graph.num_events)
-
-
 def _seconds_of_a_state(model: HistoryModel) -> float:
     """How long it takes to save a state, after some batches before the middle of the log, and to restore it."""
-    start, observe, save, restore = (getattr(model.steps, name) for name in ("start", "observe", "save", "restore"))
-    if start is None:
+    steps: Any = model.steps
+    if steps.start is None:
         return 0.0
-    graph, grid = model.graph, model.grid
-    past = Past.whole(graph, graph.num_events)
-    middle = grid.number(graph.num_events // 2)
-    start()
-    for number in range(max(0, middle - TRIED), middle):
-        observe(Events(graph, grid.rows(number, graph.num_events), past))
-    return _seconds(lambda: restore(save()))
+    middle = model.grid.number(model.graph.num_events // 2)
+    _feed(steps, model, range(max(0, middle - TRIED), middle))
+    return _seconds(lambda: steps.restore(steps.save()))
+
+
+def _feed(steps: Any, model: HistoryModel, batches: range) -> None:
+    """Start afresh, and feed some batches."""
+    graph, past = model.graph, Past.whole(model.graph, model.graph.num_events)
+    steps.start()
+    for number in batches:
+        steps.observe(Events(graph, model.grid.rows(number, graph.num_events), past))
 
 
 def _seconds_of_a_set(model: HistoryModel, past: Past) -> float:
@@ -203,15 +204,6 @@ def _seconds(action: Any) -> float:
     began = time.thread_time()
     action()
     return time.thread_time() - began
-
-
-def _after_the_first_batches(steps: DyglibSteps, model: HistoryModel) -> Any:
-    graph, grid = model.graph, model.grid
-    past = Past.whole(graph, graph.num_events)
-    steps.start()
-    for number in grid.batches(graph.num_events)[:TRIED]:
-        steps.observe(Events(graph, grid.rows(number, graph.num_events), past))
-    return steps.save()
 
 
 def _same(one: Any, other: Any) -> bool:
