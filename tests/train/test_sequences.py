@@ -11,8 +11,8 @@ from cody.graph import Query, TemporalGraph
 from cody.graph.edits import Add
 from cody.models import check_model
 from cody.models.sizes import SequenceSizes
-from cody.train.sequences import SEQUENCE_NETWORKS, link_sequences, new_sequence_network, train_sequence_network
-from cody.train.training import TrainingSettings
+from cody.train.sequences import SEQUENCE_NETWORKS, link_sequences, new_sequence_network
+from cody.train.training import TrainingSettings, train
 from random_events import random_graph
 
 KINDS = list(SEQUENCE_NETWORKS)
@@ -70,7 +70,8 @@ def test_training_separates_links_is_repeatable_and_is_saved(kind, tmp_path):
     networks = []
     for name in ("one", "other"):
         network = new_sequence_network(kind, graph, 0, SMALL)
-        networks.append(train_sequence_network(graph, network, settings, tmp_path / name))
+        list(train(graph, network, settings, tmp_path / name))
+        networks.append(network)
     for one, other in zip(*(network.state_dict().values() for network in networks), strict=True):
         assert torch.equal(one, other)
     model = cody.load_model(tmp_path / "one", graph)
@@ -88,7 +89,7 @@ def test_a_network_for_other_features_and_a_damaged_file_are_rejected(tmp_path):
     with pytest.raises(CallError, match="made for 2 features of events and 0 of nodes; the data have 0 and 0"):
         model_of_sequences(network, random_graph(np.random.default_rng(0)))
     settings = TrainingSettings(epochs=1)
-    train_sequence_network(graph, new_sequence_network("graphmixer", graph, 0, SMALL), settings, tmp_path)
+    list(train(graph, new_sequence_network("graphmixer", graph, 0, SMALL), settings, tmp_path))
     text = (tmp_path / "model.json").read_text()
     (tmp_path / "model.json").write_text(text.replace('"dimension": 8', '"dimension": 4'))
     with pytest.raises(ModelError, match="damaged"):

@@ -21,7 +21,6 @@ from cody.train.architectures import TGAT, TGN
 from cody.train.checkpoint import ResumeFile, load_checkpoint
 from cody.train.training import (
     TrainingSettings,
-    link_logits,
     measure,
     new_network,
     new_optimizer,
@@ -46,7 +45,7 @@ def test_what_training_computes_is_what_replay_answers(kind, layers, edge_featur
     stream.advance(int(rows[0]))
     others = rng.integers(0, graph.num_nodes, len(rows))
     with torch.no_grad():
-        logits = link_logits(network, stream, graph, rows[:7], np.stack([graph.dst[rows], others], 1)[:7]).numpy()
+        logits = network.link_logits(stream, graph, rows[:7], np.stack([graph.dst[rows], others], 1)[:7]).numpy()
     model = Replay(network, graph)
     for place, row in enumerate(rows[:7]):
         query = graph.query(int(row))
@@ -90,7 +89,7 @@ def test_the_memory_learns():
     stream = network.stream(graph)
     rows = np.arange(64, 80)
     stream.advance(64)
-    link_logits(network, stream, graph, rows, graph.dst[rows][:, None]).sum().backward()
+    network.link_logits(stream, graph, rows, graph.dst[rows][:, None]).sum().backward()
     for name, parameter in network.memory.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.abs().max() > 0, name

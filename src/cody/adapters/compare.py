@@ -120,7 +120,7 @@ def compare(
         raise CallError("compare needs a model that knows its graph, as those of cody.adapters do")
     wanted, given = _checked(graph, rows, scores, probabilities)
     ours = np.array(logits_of_links(model, [graph.query(row) for row in wanted]))
-    frame = getattr(model, "frame", model)  # the model that it is built on
+    frame: Any = getattr(model, "frame", model)  # the model that it is built on
     trial = _LoopScores(frame, graph, wanted, given, ours, tolerance)
     if isinstance(frame, HistoryModel) and not trial.close(given, ours).all():
         start = min(wanted, default=0) if since is None else since

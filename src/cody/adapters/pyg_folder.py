@@ -118,9 +118,8 @@ def open_saved(saved: SavedModel, graph: TemporalGraph, engine: Any = None) -> M
     assert isinstance(sizes, PygSizes)
     parts = new_modules(sizes, graph.num_nodes)
     parts.load_state_dict({name: torch.from_numpy(array) for name, array in saved.arrays.items()}, strict=False)
-    modules = {"memory": parts["memory"], "gnn": parts["gnn"], "link_predictor": parts["link_pred"]}
-    options = {name: getattr(sizes, name) for name in CALLS}
-    return pyg.wrap(data=graph, fast=engine is not reference_model, **modules, **options)
+    given = {name: getattr(sizes, name) for name in CALLS} | {"data": graph, "fast": engine is not reference_model}
+    return pyg.wrap(memory=parts["memory"], gnn=parts["gnn"], link_predictor=parts["link_pred"], **given)
 
 
 def new_modules(sizes: PygSizes, nodes: int) -> nn.ModuleDict:

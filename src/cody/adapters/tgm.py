@@ -333,7 +333,7 @@ class RecentNeighbours:
     def __call__(self, batch: Any, pasts: Sequence[Past]) -> None:
         """Add what the hook adds. Link i of the batch has history i, or all have the same."""
         nodes = [getattr(batch, name) for name, _ in self.seeds]
-        places = torch.arange(sum(map(len, nodes))).split(list(map(len, nodes)))
+        places = torch.split(torch.arange(sum(map(len, nodes))), list(map(len, nodes)))
         batch.seed_node_nbr_mask = {name: part for (name, _), part in zip(self.seeds, places, strict=True)}
         seeds, times = torch.cat(nodes), torch.cat([getattr(batch, name) for _, name in self.seeds])
         of = np.concatenate([_past_of(len(each), len(pasts)) for each in nodes])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -103,6 +104,8 @@ class PygSizes:
 @dataclass(frozen=True, slots=True)
 class SequenceSizes:
     """Everything that determines the shape of a network that reads the recent events of a link's two nodes."""
+
+    batch: ClassVar[int] = 50  # links of a training step
 
     dimension: int = 32
     neighbours: int = 16  # recent events of each node

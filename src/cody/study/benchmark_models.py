@@ -89,11 +89,12 @@ def _train_own(name: str, graph: TemporalGraph, seed: int, folder: Path) -> None
 
 
 def _train_sequences(name: str, graph: TemporalGraph, seed: int, folder: Path) -> None:
-    from cody.train.sequences import new_sequence_network, train_sequence_network
-    from cody.train.training import TrainingSettings
+    from cody.train.sequences import new_sequence_network
+    from cody.train.training import TrainingSettings, train
 
     settings = TrainingSettings(epochs=EPOCHS, learning_rate=LEARNING_RATE, seed=seed)
-    train_sequence_network(graph, new_sequence_network(name, graph, seed), settings, folder)
+    for _ in train(graph, new_sequence_network(name, graph, seed), settings, folder):
+        pass
 
 
 def _train_pyg(name: str, graph: TemporalGraph, seed: int, folder: Path) -> None:

@@ -174,7 +174,7 @@ def logits_of_rows(network: Network, graph: TemporalGraph, rows: IntArray) -> Fl
 
 
 def score_in_batches(
-    network: Network, graph: TemporalGraph, rows: IntArray, score: Callable[[Any, slice], Tensor]
+    network: Any, graph: TemporalGraph, rows: IntArray, score: Callable[[Any, slice], Tensor]
 ) -> FloatArray:
     """The scores of events, in row order, batch by batch.
 

@@ -305,6 +305,14 @@ class AttentionStack(nn.Module):
         assert embeddings is not None
         return embeddings[plan.roots]
 
+    def link_logits(self, stream: Any, graph: TemporalGraph, rows: IntArray, targets: IntArray) -> Tensor:
+        """Logits of links from the sources of events to other nodes, just before each. [n], [n, R] → [n, R]"""
+        roots = np.concatenate([graph.src[rows][:, None], targets], axis=1).astype(np.int64)  # [n, 1 + R]
+        plan_ = plan(graph, roots, graph.time[rows], rows, self.sizes.layers, self.sizes.neighbours)
+        embeddings = self.embed(plan_, stream.inputs(plan_.nodes, plan_.before))  # [n, 1 + R, d]
+        source, target = embeddings[:, :1].expand(-1, targets.shape[1], -1), embeddings[:, 1:]
+        return self.score(source, target).squeeze(-1)
+
 
 # Which nodes and events a batch of queries needs, layer by layer: integers only, no weights.
 

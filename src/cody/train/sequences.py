@@ -7,28 +7,16 @@ Both read one sequence for each end of a link, latest event first; neither has a
 
 from __future__ import annotations
 
-import copy
-import logging
-from collections.abc import Callable
-from dataclasses import asdict, replace
-from pathlib import Path
-from typing import NamedTuple
+from dataclasses import replace
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from cody.graph import FloatArray, IntArray, TemporalGraph
-from cody.models.folder import SavedModel, write_model
-from cody.models.separation import average_precision
 from cody.models.sizes import SequenceSizes, edge_width
-from cody.train.checkpoint import as_arrays
 from cody.train.layers import Perceptron, TimeEncoder
-from cody.train.training import TrainingSettings, random_destinations, split
-
-logger = logging.getLogger(__name__)
-
-BATCH = 50  # links of a training step
 
 
 class LinkSequences(NamedTuple):
@@ -71,9 +59,10 @@ def link_sequences(
 
 
 class SequenceNetwork(nn.Module):
-    """Scores links by two sequences."""
+    """Scores links by two sequences. It is trained on links, as a TGN is, without a memory that events update."""
 
     kind = ""
+    task = memory = None
 
     def __init__(self, sizes: SequenceSizes) -> None:
         super().__init__()
@@ -94,6 +83,21 @@ class SequenceNetwork(nn.Module):
     def times(self, inputs: LinkSequences) -> Tensor:
         """Encodings of the elapsed times, 0 where there is no event. [n, 2, T, d]"""
         return self.encode(inputs.elapsed) * inputs.exists[..., None]
+
+    def stream(self, graph: TemporalGraph) -> Self:
+        """What is known of the past when a batch is scored: nothing, recent events are looked up in the log."""
+        return self
+
+    def advance(self, stop: int) -> None:
+        """Nothing changes when events happen."""
+
+    def link_logits(self, stream: Self, graph: TemporalGraph, rows: IntArray, targets: IntArray) -> Tensor:
+        """Logits of links from the sources of events to other nodes, just before each. [n], [n, R] → [n, R]"""
+        ends = np.concatenate([np.stack([graph.src[rows], each], axis=1) for each in targets.T]).astype(np.int64)
+        before, time = np.tile(rows, targets.shape[1]), np.tile(graph.time[rows], targets.shape[1])
+        recent = graph.recent(ends.ravel(), np.repeat(before, 2), self.sizes.neighbours)
+        inputs = link_sequences(graph, ends, time, recent.reshape(len(ends), 2, -1), self.sizes)
+        return self(inputs).view(targets.shape[1], -1).T
 
 
 class Mixing(nn.Module):
@@ -183,79 +187,3 @@ def new_sequence_network(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return SEQUENCE_NETWORKS[kind](sizes)
-
-
-def train_sequence_network(
-    graph: TemporalGraph, network: SequenceNetwork, settings: TrainingSettings, folder: Path
-) -> SequenceNetwork:
-    """Train on links against random destinations until validation stops improving, and save the best weights.
-
-    Args:
-        graph: The log of events.
-        network: A fresh one.
-        settings: How to train.
-        folder: Where the model is saved.
-    """
-    parts = split(graph, settings)
-    history = graph.select(parts.train)
-    optimizer = torch.optim.Adam([each for each in network.parameters() if each.requires_grad], settings.learning_rate)
-    best, reached, best_epoch, epoch = copy.deepcopy(network.state_dict()), -1.0, 0, 0
-    while epoch < settings.epochs and epoch - best_epoch <= settings.patience:
-        epoch += 1
-        loss = _run_epoch(network, history, random_destinations(history, settings.seed, 3, epoch), optimizer)
-        precision = measure_sequence_network(network, graph, parts.validation, settings.seed)
-        logger.info("epoch %d: loss %.4f, validation AP %.4f", epoch, loss, precision)
-        if precision > reached:
-            best, reached, best_epoch = copy.deepcopy(network.state_dict()), precision, epoch
-    network.load_state_dict(best)
-    test = measure_sequence_network(network, graph, parts.test, settings.seed)
-    origin = {"settings": asdict(settings), "test": {"average_precision": test}, "best_epoch": best_epoch}
-    arrays = as_arrays(dict(network.state_dict()))
-    write_model(folder, SavedModel(network.kind, network.sizes, arrays, graph.identity, origin))
-    return network
-
-
-def _run_epoch(
-    network: SequenceNetwork, graph: TemporalGraph, draw: Callable[[int], IntArray], optimizer: torch.optim.Optimizer
-) -> float:
-    """One pass over all events, each against a random destination. The mean loss."""
-    network.train()
-    total = 0.0
-    for first in range(0, graph.num_events, BATCH):
-        rows = np.arange(first, min(first + BATCH, graph.num_events))
-        logits = network(_of_events(graph, rows, draw(len(rows)), network.sizes))
-        wanted = torch.cat([torch.ones(len(rows)), torch.zeros(len(rows))])
-        loss = nn.functional.binary_cross_entropy_with_logits(logits, wanted)
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        total += loss.item() * len(rows)
-    return total / graph.num_events
-
-
-@torch.no_grad()
-def measure_sequence_network(network: SequenceNetwork, graph: TemporalGraph, rows: IntArray, seed: int) -> float:
-    """Average precision on events, each against one random destination.
-
-    Args:
-        network: The network.
-        graph: The log of events.
-        rows: The events.
-        seed: Draws the destinations.
-    """
-    network.eval()
-    others = random_destinations(graph, seed, 2)(len(rows))
-    scores = []
-    for first in range(0, len(rows), BATCH):
-        part = slice(first, first + BATCH)
-        scores.append(network(_of_events(graph, rows[part], others[part], network.sizes)).view(2, -1).numpy())
-    found = np.concatenate(scores, axis=1)
-    return average_precision(found.ravel(), np.repeat([True, False], len(rows)))
-
-
-def _of_events(graph: TemporalGraph, rows: IntArray, others: IntArray, sizes: SequenceSizes) -> LinkSequences:
-    """The links of events, then those to other destinations."""
-    ends = np.concatenate([np.stack([graph.src[rows], each], axis=1) for each in (graph.dst[rows], others)])
-    before, time = np.tile(rows, 2), np.tile(graph.time[rows], 2)
-    recent = graph.recent(ends.ravel().astype(np.int64), np.repeat(before, 2), sizes.neighbours)
-    return link_sequences(graph, ends, time, recent.reshape(len(ends), 2, -1), sizes)

@@ -23,26 +23,16 @@ from cody.models.contract import LabelTask
 from cody.models.folder import check_free, make_folder
 from cody.models.separation import Quality, auc, average_precision
 from cody.models.sizes import Sizes, edge_width
-from cody.train.architectures import TGAT, TGN, FeatureStream, MemoryStream, Network
+from cody.train.architectures import TGAT, TGN, Network
 from cody.train.checkpoint import LENGTH, Checkpoint, ResumeFile, clear_up, save_model
 from cody.train.labels import LabelObjective, score_in_batches
-from cody.train.layers import plan
+from cody.train.sequences import SequenceNetwork
 
 logger = logging.getLogger(__name__)
 
+LinkNetwork = Network | SequenceNetwork  # what can be trained on links
 # The loss of a batch of rows, given the inputs of its nodes; None where there is nothing to learn from
 BatchLoss = Callable[[Any, IntArray], Tensor | None]
-
-
-def link_logits(
-    network: Network, stream: MemoryStream | FeatureStream, graph: TemporalGraph, rows: IntArray, targets: IntArray
-) -> Tensor:
-    """Logits of links from the sources of events `rows` [n] to `targets` [n, R], each scored just before its event."""
-    roots = np.concatenate([graph.src[rows][:, None], targets], axis=1).astype(np.int64)  # [n, 1 + R]
-    plan_ = plan(graph, roots, graph.time[rows], rows, network.sizes.layers, network.sizes.neighbours)
-    embeddings = network.embed(plan_, stream.inputs(plan_.nodes, plan_.before))  # [n, 1 + R, d]
-    source, target = embeddings[:, :1].expand(-1, targets.shape[1], -1), embeddings[:, 1:]
-    return network.score(source, target).squeeze(-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +84,11 @@ def random_destinations(graph: TemporalGraph, *seed: int) -> Callable[[int], Int
     return lambda count: rng.choice(nodes, count)
 
 
-def measure(network: Network, graph: TemporalGraph, rows: IntArray, unseen: BoolArray, seed: int) -> Quality:
+def measure(network: LinkNetwork, graph: TemporalGraph, rows: IntArray, unseen: BoolArray, seed: int) -> Quality:
     """Score the events `rows`, in row order, each against one random destination."""
     targets = np.stack([graph.dst[rows], random_destinations(graph, seed, 2)(len(rows))], axis=1)
     scores = score_in_batches(
-        network, graph, rows, lambda stream, part: link_logits(network, stream, graph, rows[part], targets[part])
+        network, graph, rows, lambda stream, part: network.link_logits(stream, graph, rows[part], targets[part])
     )
     new = unseen[graph.src[rows]] | unseen[graph.dst[rows]]
     inductive = _separation(scores[new]) if new.any() else (None, None)
@@ -131,7 +121,7 @@ def new_network(
         return architecture(replace(sizes, edge_features=edge_width(graph)), task)
 
 
-def new_optimizer(network: Network, learning_rate: float, *, learn_frequencies: bool = False) -> torch.optim.Adam:
+def new_optimizer(network: LinkNetwork, learning_rate: float, *, learn_frequencies: bool = False) -> torch.optim.Adam:
     """Adam on all weights except the frequencies of the time encoding, unless these are to be learned too.
 
     They span nine orders of magnitude, and a step of Adam is as large as the learning rate, whatever the gradient: one
@@ -143,7 +133,7 @@ def new_optimizer(network: Network, learning_rate: float, *, learn_frequencies: 
     )
 
 
-def _let_learn(network: Network, settings: TrainingSettings) -> None:
+def _let_learn(network: LinkNetwork, settings: TrainingSettings) -> None:
     """Set whether the memory of a network is trained."""
     if network.memory is not None:
         network.memory.requires_grad_(not settings.fixed_memory)
@@ -155,7 +145,7 @@ def _let_learn(network: Network, settings: TrainingSettings) -> None:
 
 
 def train(
-    graph: TemporalGraph, network: Network, settings: TrainingSettings, folder: Path
+    graph: TemporalGraph, network: LinkNetwork, settings: TrainingSettings, folder: Path
 ) -> Iterator[TrainingProgress]:
     """Train a fresh network until validation stops improving; yield progress; save the finished model in `folder`.
 
@@ -171,7 +161,7 @@ def train(
 
 
 def _train(
-    graph: TemporalGraph, network: Network, settings: TrainingSettings, parts: Split, state: TrainingState
+    graph: TemporalGraph, network: Any, settings: TrainingSettings, parts: Split, state: TrainingState
 ) -> Iterator[TrainingProgress]:
     training_graph = graph.select(parts.train)
     objective = LinkObjective(graph, settings, parts) if network.task is None else LabelObjective(graph, *parts)
@@ -208,23 +198,23 @@ class LinkObjective:
     settings: TrainingSettings
     parts: Split
 
-    def loss(self, network: Network, graph: TemporalGraph, epoch: int) -> BatchLoss:
+    def loss(self, network: LinkNetwork, graph: TemporalGraph, epoch: int) -> BatchLoss:
         return link_loss(network, graph, self.settings.seed, epoch)
 
-    def measure(self, network: Network, rows: IntArray) -> Quality:
+    def measure(self, network: LinkNetwork, rows: IntArray) -> Quality:
         return measure(network, self.graph, rows, self.parts.unseen, self.settings.seed)
 
-    def finish(self, network: Network) -> dict[str, Any]:
+    def finish(self, network: LinkNetwork) -> dict[str, Any]:
         return {}
 
 
-def link_loss(network: Network, graph: TemporalGraph, seed: int, epoch: int) -> BatchLoss:
+def link_loss(network: LinkNetwork, graph: TemporalGraph, seed: int, epoch: int) -> BatchLoss:
     """The loss of events against random destinations, which are others in each epoch."""
     draw = random_destinations(graph, seed, 3, epoch)
 
     def of_batch(stream: Any, rows: IntArray) -> Tensor:
         targets = np.stack([graph.dst[rows], draw(len(rows))], axis=1)
-        logits = link_logits(network, stream, graph, rows, targets)  # [n, 2]
+        logits = network.link_logits(stream, graph, rows, targets)  # [n, 2]
         wanted = torch.tensor([1.0, 0.0]).expand_as(logits)
         return nn.functional.binary_cross_entropy_with_logits(logits, wanted)
 
@@ -232,7 +222,7 @@ def link_loss(network: Network, graph: TemporalGraph, seed: int, epoch: int) -> 
 
 
 def run_epoch(
-    network: Network,
+    network: LinkNetwork,
     optimizer: torch.optim.Optimizer,
     graph: TemporalGraph,
     seed: int,
@@ -273,7 +263,7 @@ def run_epoch(
 class TrainingState:
     """The progress of training, and its best weights so far; saved after each epoch."""
 
-    def __init__(self, network: Network, settings: TrainingSettings, data: str, folder: Path) -> None:
+    def __init__(self, network: LinkNetwork, settings: TrainingSettings, data: str, folder: Path) -> None:
         self.network, self.folder = network, folder
         self.optimizer = new_optimizer(network, settings.learning_rate, learn_frequencies=settings.learn_frequencies)
         configuration = {
