@@ -348,7 +348,15 @@ class RecentNeighbours:
     def neighbours(
         self, pasts: Sequence[Past], of: IntArray, nodes: IntArray, times: IntArray, number: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Nodes, times and features of the latest events that are earlier than `times`, latest last. [n, number]"""
+        """Nodes, times and features of the latest events that are earlier than `times`, latest last. [n, number]
+
+        Args:
+            pasts: The histories.
+            of: Which history each node has. [n]
+            nodes: The nodes. [n]
+            times: A time for each. [n]
+            number: How many events of each.
+        """
         graph = pasts[0].graph
         rows = self._kept(pasts, of, nodes)
         when = whole(graph.time[np.maximum(rows, 0)])
