@@ -119,19 +119,14 @@ def verify_explanation(
 
         found = EvenIf.from_dict(plain)
         belongs = _belongs(found, model, graph, beginning_of)
-        return ClaimReport(tuple(verify_even_if(found, model, graph, belongs, decision, Replays(sets, watch))))
+        return ClaimReport(tuple(verify_even_if(found, model, graph, belongs, Replays(sets, decision, watch))))
     form = read_document(plain)
     belongs = _belongs(form, model, graph, beginning_of)
-    return ClaimReport(tuple(_claims(form, model, graph, belongs, decision, Replays(sets, watch))))
+    return ClaimReport(tuple(_claims(form, model, graph, belongs, Replays(sets, decision, watch))))
 
 
 def _claims(
-    form: ExplanationDocument,
-    model: Model,
-    graph: TemporalGraph,
-    belongs: Sequence[Claim],
-    decision: Decision | None,
-    replays: Replays,
+    form: ExplanationDocument, model: Model, graph: TemporalGraph, belongs: Sequence[Claim], replays: Replays
 ) -> Iterator[Claim]:
     why = explanation_of(form)
     yield from _derived(form, why)
@@ -145,7 +140,7 @@ def _claims(
         yield Claim("scores and flips", NOT_CHECKED, other)
         return
     try:
-        replay = _Checker.of(why, model, graph, decision)
+        replay = _Checker.of(why, model, graph, replays.decision)
     except CodyError as error:
         yield Claim("scores and flips", NOT_CHECKED, str(error))
         return
@@ -192,15 +187,15 @@ class _Checker:
 
     def fault(self, change: Change, claimed: float) -> list[str]:
         """How the margin of a change contradicts a document; empty if it does not."""
-        found = self.margin(change)
-        return [] if agree(claimed, found) else [f"{found:.5f}, not {claimed:.5f}"]
+        return other_margin(claimed, self.margin(change))
 
 
 class Replays(NamedTuple):
-    """How many sets to replay for a claim about many of them (None: all), and what is told how far it is."""
+    """How claims are replayed."""
 
-    sets: int | None
-    watch: Watch | None
+    sets: int | None  # of a claim about many of them; None: all
+    decision: Decision | None  # what `cody.decided_by` was given, which a document cannot hold
+    watch: Watch | None  # called with the number of sets replayed so far, and in total
 
     def claim(self, about: str, chosen: Sequence[Any], of: int, faults_of: Callable[[Any], list[str]]) -> Claim:
         """A claim about many sets, by those that are chosen of them.
@@ -239,6 +234,11 @@ def _same(what: str, claimed: str, found: str) -> Claim:
 def unlike(claimed: float, found: float) -> list[str]:
     """What is wrong with a number of a document; empty if nothing is but rounding."""
     return [f"{found:.5f}, not {claimed:.5f}"] if differ(claimed, found) else []
+
+
+def other_margin(claimed: float, found: float) -> list[str]:
+    """What is wrong with a margin of a document: it differs by more than rounding, or decides otherwise."""
+    return [f"{found:.5f}, not {claimed:.5f}"] if differ(claimed, found) or flips(claimed, found) else []
 
 
 def checked(about: str, faults: Sequence[str], confirmed: str = "") -> Claim:
@@ -385,30 +385,25 @@ def _now(why: Explanation, recourse: Recourse, replay: _Checker) -> Claim:
     except CodyError as error:
         return Claim(about, CONTRADICTED, str(error))
     row = event_of_query(replay.base, query)
-    faults = [] if agree(recourse.now, found) else [f"{found:.5f}, not {recourse.now:.5f}"]
+    faults = other_margin(recourse.now, found)
     faults += [] if recourse.event == row else [f"the log has it as event {row}, not {recourse.event}"]
     return checked(about, faults, f"{found:.5f}")
 
 
-def agree(claimed: float, found: float) -> bool:
-    """Whether two margins are the same but for rounding, and decide the same."""
-    return not differ(claimed, found) and not flips(claimed, found)
-
-
 def _impossible_decision(why: Explanation, model: Model, graph: TemporalGraph) -> list[Claim]:
     """What is wrong with a decision that nobody can make about this link, such as a rival that is not in the log."""
+    faults = []
     try:
         if identity_of(model) == why.model:
             check_named(model, why.query, why.decision)
             about = subject_of_decision(model, why.decision)
-            if why.subject != about:
-                return [Claim("the decision", CONTRADICTED, f"it is about the {about}, not about the {why.subject}")]
+            faults += [] if why.subject == about else [f"it is about the {about}, not about the {why.subject}"]
         ranked = 1 + len(why.decision.rivals(graph, why.query))
+        if isinstance(why.decision, InTop) and why.decision.of != ranked:
+            faults.append(f"{ranked:,} destinations are ranked, not {why.decision.of:,}")
     except CodyError as error:
-        return [Claim("the decision", CONTRADICTED, str(error))]
-    if isinstance(why.decision, InTop) and why.decision.of != ranked:
-        return [Claim("the decision", CONTRADICTED, f"{ranked:,} destinations are ranked, not {why.decision.of:,}")]
-    return []
+        faults.append(str(error))
+    return [checked("the decision", faults)] if faults else []
 
 
 # What the reference implementation says
@@ -452,29 +447,18 @@ def _answer(form: ExplanationDocument, why: Explanation, replay: _Checker) -> It
 def _steps(why: Explanation, replay: _Checker) -> Claim:
     """The scores along the answer, edit by edit; where there was no time, there is none."""
     claimed = [(why.rows[:length], logit) for length, logit in enumerate(why.logits) if length and logit is not None]
-    faults = [
-        f"after {count(len(rows), 'edit')} it is {fault}"
-        for rows, logit in claimed
-        for fault in replay.fault(why.change_of(rows), logit)
-    ]
+    wrong = ((len(rows), fault) for rows, logit in claimed for fault in replay.fault(why.change_of(rows), logit))
+    faults = [f"after {count(length, 'edit')} it is {fault}" for length, fault in wrong]
     return checked("scores along the answer", faults, f"{count(len(claimed), 'score')} replayed")
 
 
 def _standings(why: Explanation, replay: _Checker) -> Claim:
     """Ranks and class scores, by the model itself."""
-    lengths = range(len(why.rows) + 1)
-    steps, more = standings_of(
-        replay.model,
-        replay.query,
-        [why.change_of(why.rows[:length]) for length in lengths],
-        [why.change_of(other.rows) for other in why.alternatives],
-    )
+    steps = [why.change_of(why.rows[:length]) for length in range(len(why.rows) + 1)]
+    found = standings_of(replay.model, replay.query, steps, [why.change_of(other.rows) for other in why.alternatives])
     claimed = [*(why.standings or [None] * len(steps)), *(other.standing for other in why.alternatives)]
-    faults = [
-        f"{found}, not {written}"
-        for written, found in zip(claimed, [*steps, *more], strict=True)
-        if not _alike(written, found)
-    ]
+    pairs = zip(claimed, [*found.steps, *found.others], strict=True)
+    faults = [f"{again}, not {written}" for written, again in pairs if not _alike(written, again)]
     return checked("ranks and scores behind it", faults, "computed by the model once more")
 
 

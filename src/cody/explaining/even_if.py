@@ -7,6 +7,7 @@ day, and how many candidates nobody can remove to change it.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, NamedTuple
@@ -201,16 +202,72 @@ def even_if(
     space = spaces(model, graph, query, options)(size, options.edits)
     if not len(space.rows):
         raise CallError("there are no candidates: no past events that could be missing")
-    looked = _look(model, query, space, options, alone=alone)
-    return _document(space, options, looked, decision_in(model) or chosen, about, alone=alone)
+    question = Question(model, query, space, decision_in(model) or chosen, about, alone)
+    return _document(question, options, _look(question, options))
+
+
+class Question(NamedTuple):
+    """What an even-if answer is about: a decision, and candidates of which some are kept."""
+
+    model: Model  # gives margins
+    query: Query
+    space: SearchSpace
+    decision: Decision
+    about: str  # what the model predicts: a link, or the state of a node
+    alone: bool  # all other events are missing, too, not only the other candidates
+
+    @property
+    def candidates(self) -> Change:
+        """The rows of all candidates."""
+        return frozenset(self.space.rows.tolist())
+
+    def gone(self, kept: Collection[int]) -> Change:
+        """The events that are missing where only some candidates are kept."""
+        if self.alone:
+            return frozenset(range(self.query.before)) - self.space.change(kept)
+        return self.space.change(self.candidates.difference(kept))
+
+    def margin_of_only(self, kept: Collection[int]) -> float:
+        """The margin with nothing in the history but some candidates."""
+        return round(float(logit_of_only(self.model, self.query, self.space.change(kept))), DECIMALS)
+
+    def what_follows(self, kept: Collection[int] | None, decisive: Collection[int] | None) -> dict[str, Any]:
+        """The fields of an answer that follow from the log and from what was found.
+
+        Args:
+            kept: The candidates that are kept.
+            decisive: Those without which the decision changes.
+        """
+        query, space, graph = self.query, self.space, self.space.graph
+        event, src = event_of_query(graph, query), graph.name(query.src)
+        subject = Subject(sanitize(src, 24) if self.about == "node" else link(src, graph.name(query.dst)), src)
+        return {
+            "event": event,
+            "units": bool(space.units),
+            "stated": self.decision.stated(states_of(self.model, query, [NOTHING])[0], subject),
+            "kept": None if kept is None else tuple(_kept(space, row) for row in space.rows.tolist() if row in kept),
+            "decisive_names": tuple(space.units[row].name for row in sorted(decisive or ()) if row in space.units),
+            "effect": "" if kept is None else self._effect(kept, event),
+        }
+
+    def _effect(self, kept: Collection[int], event: int | None) -> str:
+        """What becomes of the decision, in words; with nothing else in the history, without the scores behind it."""
+        thing = f"this {self.about if event is None else self.space.graph.name_of_event()}"
+        changes = [NOTHING] if self.alone else [NOTHING, self.gone(kept)]
+        states = states_of(self.model, self.query, changes)
+        first, last = states[0], State(self.margin_of_only(kept)) if self.alone else states[1]
+        assert last.margin is not None
+        who, does = self.decision.would(last.margin, thing)
+        shows_numbers = last.standing is not None or not self.decision.has_standing
+        return f"{who} would still {does}" + (f": {self.decision.effect(first, last)}" if shows_numbers else "")
 
 
 class LookedFor(NamedTuple):
     """What the searches found, and the reference that verifies it."""
 
+    question: Question
+    full: bool  # whether the reference replays all events
     oracle: Oracle
-    space: SearchSpace
-    full: bool  # whether it replays all events
     original: float
     sufficient: Sufficient
     robust: int
@@ -229,11 +286,12 @@ class LookedFor(NamedTuple):
             events: The events that are missing with them. Default: those that the candidates stand for.
             margin: As a search has it. Default: as the oracle remembers it.
         """
-        gone = self.space.change(rows) if events is None else events
+        gone = self.question.space.change(rows) if events is None else events
         claimed = self.oracle.look_up([rows])[0] if margin is None else margin
         if not gone:
             return Missing(name, (), round(claimed, DECIMALS))
-        found = verify_change(self.oracle.model, self.oracle.query, gone, (self.original, claimed), self.full)
+        model, query, *_ = self.question
+        found = verify_change(model, query, gone, (self.original, claimed), self.full)
         if found is None or flips(found.original, found.without):
             return None
         return Missing(name, tuple(sorted(rows)), found.without, found.by)
@@ -247,8 +305,9 @@ class Largest(NamedTuple):
     name: str = ""
 
 
-def _look(model: Model, query: Query, space: SearchSpace, options: SearchOptions, *, alone: bool) -> LookedFor:
+def _look(question: Question, options: SearchOptions) -> LookedFor:
     """Small removals first, then the smallest sufficient set, then removals since a time and by unit."""
+    model, query, space, *_ = question
     oracle = Oracle(
         model,
         query,
@@ -262,15 +321,17 @@ def _look(model: Model, query: Query, space: SearchSpace, options: SearchOptions
     ranking = ranked(oracle, space, options)
     nothing = result(oracle, ranking, (), 0, EXHAUSTED)
     tested = prove_none_smaller(oracle, ranking, nothing, options.prove)
-    session = OnlyKept(model, query, space.change) if alone else KeptCandidates(oracle, frozenset(space.rows.tolist()))
+    only = OnlyKept(model, query, space.change)
+    session = only if question.alone else KeptCandidates(oracle, question.candidates)
     found = smallest_sufficient(oracle, session, ranking, search=options.search, smaller=options.prove)
-    besides = found.evaluations if alone else 0
+    besides = found.evaluations if question.alone else 0
     latest = _largest(oracle, original, [("everything since then", rows) for rows in suffixes(space)], besides)
     unit = _largest(oracle, original, list(units_among(space, query)), besides)
     changing = [change for change, _ in flipping_sets(oracle.evaluated | {NOTHING: original})]
     decisive = changing[0] if changing else None
     robust = min(tested.proven, len(space.rows) + 1 if decisive is None else len(decisive)) - 1
-    return LookedFor(oracle, space, options.full_replay, original, found, max(0, robust), decisive, latest, unit)
+    parts = (found, max(0, robust), decisive, latest, unit)
+    return LookedFor(question, options.full_replay, oracle, original, *parts)
 
 
 def _largest(oracle: Oracle, original: float, named: Sequence[tuple[str, Change]], besides: int) -> Largest:
@@ -309,24 +370,20 @@ def units_among(space: SearchSpace, query: Query) -> Iterator[tuple[str, Change]
     for kind in KINDS:
         if kind is day and not is_date(query.time):
             continue
-        members: dict[Any, list[int]] = {}
+        members: dict[Any, list[int]] = defaultdict(list)
         for row, labels in zip(space.rows.tolist(), kind.labels(space.graph, query, space.rows), strict=True):
             for label in labels:
-                members.setdefault(label, []).append(row)
+                members[label].append(row)
         noun = kind.noun(space.graph)
         yield from ((f"{noun} {kind.words(space.graph, label)}", frozenset(rows)) for label, rows in members.items())
 
 
-def _document(
-    space: SearchSpace, options: SearchOptions, looked: LookedFor, decision: Decision, about: str, *, alone: bool
-) -> EvenIf:
+def _document(question: Question, options: SearchOptions, looked: LookedFor) -> EvenIf:
     """The verified answer."""
-    model, query, graph, found = looked.oracle.model, looked.oracle.query, space.graph, looked.sufficient
-    kept = None if found.kept is None else frozenset(found.kept)
-    missing = None
+    model, query, space, decision, about, alone = question
+    graph, found, kept, missing = space.graph, looked.sufficient, looked.sufficient.kept, None
     if kept is not None and found.logit is not None:
-        others = frozenset(space.rows.tolist()) - kept
-        missing = looked.verified("", others, gone_without(space, query, kept, alone=alone), found.logit)
+        missing = looked.verified("", question.candidates.difference(kept), question.gone(kept), found.logit)
     parts = (looked.latest, looked.unit)
     latest, unit = (looked.verified(part.name, part.rows) if part.rows else None for part in parts)
     return EvenIf(
@@ -344,7 +401,7 @@ def _document(
         alone=alone,
         smallest=found.is_smallest,
         missing=missing,
-        only=None if kept is None else round(logit_of_only(model, query, space.change(kept)), DECIMALS),
+        only=None if kept is None else question.margin_of_only(kept),
         robust=looked.robust,
         decisive=None if looked.decisive is None else tuple(sorted(looked.decisive)),
         latest=latest,
@@ -355,73 +412,8 @@ def _document(
         parameters=options.as_parameters(),
         latest_is_largest=looked.latest.is_proven and (latest is None) == (not looked.latest.rows),
         unit_is_largest=looked.unit.is_proven and (unit is None) == (not looked.unit.rows),
-        **what_follows(model, query, space, decision, about, found.kept, looked.decisive, alone=alone),
+        **question.what_follows(kept, looked.decisive),
     )
-
-
-def what_follows(
-    model: Model,
-    query: Query,
-    space: SearchSpace,
-    decision: Decision,
-    about: str,
-    kept: Collection[int] | None,
-    decisive: Collection[int] | None,
-    *,
-    alone: bool,
-) -> dict[str, Any]:
-    """The fields of an answer that follow from the log and from what was found.
-
-    Args:
-        model: Gives margins.
-        query: The link.
-        space: The candidates.
-        decision: The decision.
-        about: What the model predicts: a link, or the state of a node.
-        kept: The candidates that are kept.
-        decisive: Those without which the decision changes.
-        alone: Whether all other events are missing, too.
-    """
-    graph, src = space.graph, space.graph.name(query.src)
-    event = event_of_query(graph, query)
-    subject = Subject(sanitize(src, 24) if about == "node" else link(src, graph.name(query.dst)), src)
-    effect = ""
-    if kept is not None:
-        thing = f"this {about if event is None else graph.name_of_event()}"
-        margin = round(logit_of_only(model, query, space.change(kept)), DECIMALS) if alone else None
-        effect = _effect(model, query, decision, gone_without(space, query, kept, alone=alone), thing, margin)
-    return {
-        "event": event,
-        "units": bool(space.units),
-        "stated": decision.stated(states_of(model, query, [NOTHING])[0], subject),
-        "kept": None if kept is None else tuple(_kept(space, row) for row in space.rows.tolist() if row in kept),
-        "decisive_names": tuple(space.units[row].name for row in sorted(decisive or ()) if row in space.units),
-        "effect": effect,
-    }
-
-
-def gone_without(space: SearchSpace, query: Query, kept: Collection[int], *, alone: bool) -> Change:
-    """The events that are missing where only some candidates are kept.
-
-    Args:
-        space: The candidates, and what they stand for.
-        query: The link.
-        kept: Those that are kept.
-        alone: Whether all other events are missing, too.
-    """
-    if alone:
-        return frozenset(range(query.before)) - space.change(kept)
-    return space.change(frozenset(space.rows.tolist()).difference(kept))
-
-
-def _effect(model: Model, query: Query, decision: Decision, removed: Change, thing: str, margin: float | None) -> str:
-    """What becomes of the decision without some events, in words."""
-    states = states_of(model, query, [NOTHING, removed][: 2 if margin is None else 1])
-    first, last = states[0], State(margin) if margin is not None else states[1]
-    assert last.margin is not None
-    who, does = decision.would(last.margin, thing)
-    numbers = "" if decision.has_standing and last.standing is None else f": {decision.effect(first, last)}"
-    return f"{who} would still {does}{numbers}"
 
 
 def _kept(space: SearchSpace, row: int) -> KeptEvent:

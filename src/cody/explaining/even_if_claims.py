@@ -11,20 +11,19 @@ import msgspec
 import numpy as np
 
 from cody.errors import CallError, CodyError
-from cody.explaining import even_if
 from cody.explaining.claims import CONTRADICTED, NOT_CHECKED, Claim, Replays, checked, evenly, unlike
 from cody.explaining.document import DecisionPart, decision_in_part
-from cody.explaining.even_if import EvenIf, Missing
+from cody.explaining.even_if import EvenIf, Missing, Question, suffixes, units_among
 from cody.explaining.pipeline import check_explainable
 from cody.explaining.verification import reference_logit
 from cody.graph import Query, TemporalGraph
 from cody.graph.units import Unit
-from cody.models.contract import Change, Model, as_seen, logit_of_only, subject_of
+from cody.models.contract import Change, Model, as_seen, subject_of
 from cody.models.decided import check_named, decide, decision_in, subject_of_decision
 from cody.models.decision import DecidedBy, Decision
 from cody.models.margins import flips
 from cody.search.proposals import removals
-from cody.search.space import SearchSpace, build_space, written_units
+from cody.search.space import build_space, written_units
 from cody.utils.words import count, sanitize
 
 NOTHING: Change = frozenset()
@@ -36,12 +35,7 @@ class _NotInDocumentError(CallError):
 
 
 def verify_even_if(
-    found: EvenIf,
-    model: Model,
-    graph: TemporalGraph,
-    belongs: Sequence[Claim],
-    decision: Decision | None,
-    replays: Replays,
+    found: EvenIf, model: Model, graph: TemporalGraph, belongs: Sequence[Claim], replays: Replays
 ) -> Iterator[Claim]:
     """Check every claim of an even-if answer.
 
@@ -50,7 +44,6 @@ def verify_even_if(
         model: The model that it is about.
         graph: The log of events.
         belongs: Whether these are the events and the model that it is about.
-        decision: What `cody.decided_by` was given, which a document cannot hold.
         replays: How many sets to replay for each proof.
     """
     yield from belongs
@@ -58,16 +51,16 @@ def verify_even_if(
         yield Claim("scores", NOT_CHECKED, "the document is about other data or another model")
         return
     try:
-        replay = _Kept.of(found, model, graph, decision)
+        replay = _Kept.of(found, model, graph, replays.decision)
     except _NotInDocumentError as error:
         yield Claim("scores", NOT_CHECKED, str(error))
         return
     except (CodyError, ValueError, TypeError) as error:
         yield Claim("the question", CONTRADICTED, sanitize(str(error), 200))
         return
-    others = list(_other_words(found, subject_of_decision(model, replay.decision), replay))
-    yield checked("the question and its words", others, found.stated)
-    yield checked("score with nothing changed", replay.fault(NOTHING, found.original), f"{found.original:.5f}")
+    yield checked("the question and its words", list(_other_words(found, replay.question)), found.stated)
+    faults = unlike(found.original, replay.margin(NOTHING))
+    yield checked("score with nothing changed", faults, f"{found.original:.5f}")
     yield from _missing(found, replay)
     yield from _proofs(found, replay, replays)
     yield Claim("budget and how the search ended", NOT_CHECKED, "rerun cody explain --even-if to repeat it")
@@ -77,12 +70,7 @@ def verify_even_if(
 class _Kept:
     """The reference implementation of the decision, and the events that the candidates of a document stand for."""
 
-    model: Model
-    graph: TemporalGraph
-    query: Query
-    space: SearchSpace
-    decision: Decision
-    alone: bool
+    question: Question
     known: dict[Change, float] = field(default_factory=dict)
 
     @classmethod
@@ -104,28 +92,20 @@ class _Kept:
         decided = decide(model, graph, query, chosen)
         rows, units = np.array(found.candidates), _units(found, model, graph, query)
         space = build_space(graph, as_seen(model, graph, query), rows, len(rows), (removals,), None, units)
-        return cls(decided, graph, query, space, decision_in(decided) or chosen, found.alone)
-
-    @property
-    def candidates(self) -> Change:
-        return frozenset(self.space.rows.tolist())
+        about = subject_of_decision(model, chosen)
+        return cls(Question(decided, query, space, decision_in(decided) or chosen, about, found.alone))
 
     def margin(self, rows: Change) -> float:
         """Without these candidates."""
         if rows not in self.known:
-            self.known[rows] = reference_logit(self.model, self.query, self.space.change(rows), full=True)[0]
+            model, query, space, *_ = self.question
+            self.known[rows] = reference_logit(model, query, space.change(rows), full=True)[0]
         return self.known[rows]
-
-    def margin_of_only(self, rows: Change) -> float:
-        """With nothing in the history but these candidates."""
-        return float(logit_of_only(self.model, self.query, self.space.change(rows)))
 
     def margin_of_kept(self, rows: Change) -> float:
         """Without the other candidates; where the document says so, with nothing else in the history."""
-        return self.margin_of_only(rows) if self.alone else self.margin(self.candidates - rows)
-
-    def fault(self, rows: Change, claimed: float) -> list[str]:
-        return unlike(claimed, self.margin(rows))
+        question = self.question
+        return question.margin_of_only(rows) if question.alone else self.margin(question.candidates - rows)
 
     def changes(self, margin: float) -> bool:
         return flips(self.margin(NOTHING), margin)
@@ -145,20 +125,17 @@ def _twice(rows: Sequence[int]) -> list[int]:
     return [row for row, number in Counter(rows).items() if number > 1]
 
 
-def _other_words(found: EvenIf, about: str, replay: _Kept) -> Iterator[str]:
+def _other_words(found: EvenIf, question: Question) -> Iterator[str]:
     """What the document says of the link and of its candidates that does not follow from the log and the numbers."""
-    query, space = replay.query, replay.space
     parts = [part.rows for part in (found.missing, found.latest, found.unit) if part]
     parts += [found.kept_rows, found.decisive or ()]
     yield from (f"event {row} stands twice" for rows in parts for row in _twice(rows))
     named = frozenset().union(*parts)
-    yield from (f"event {row} is not a candidate" for row in sorted(named - replay.candidates))
-    if named - replay.candidates:
+    yield from (f"event {row} is not a candidate" for row in sorted(named - question.candidates))
+    if named - question.candidates:
         return
-    kept = None if found.kept is None else found.kept_rows
-    model, decision = replay.model, replay.decision
-    follows = even_if.what_follows(model, query, space, decision, about, kept, found.decisive, alone=found.alone)
-    follows |= {} if found.units else {"thing": replay.graph.name_of_event()}
+    follows = question.what_follows(None if found.kept is None else found.kept_rows, found.decisive)
+    follows |= {} if found.units else {"thing": question.space.graph.name_of_event()}
     for name, again in follows.items():
         if getattr(found, name) != again:
             yield f"{name} is {getattr(found, name)!r}, but {again!r} follows"
@@ -166,26 +143,25 @@ def _other_words(found: EvenIf, about: str, replay: _Kept) -> Iterator[str]:
 
 def _missing(found: EvenIf, replay: _Kept) -> Iterator[Claim]:
     """Whether the decision stands without what could be missing, and changes without what is decisive."""
+    question, space = replay.question, replay.question.space
     if found.kept is not None:
         kept = frozenset(found.kept_rows)
-        faults = unlike(found.only or 0.0, replay.margin_of_only(kept))
+        faults = unlike(found.only or 0.0, question.margin_of_only(kept))
         yield checked("score with nothing but the kept ones", faults, f"{found.only or 0.0:.5f}")
         if found.missing is not None:
-            others = replay.candidates - kept
-            gone = even_if.gone_without(replay.space, replay.query, kept, alone=found.alone)
-            same = frozenset(found.missing.rows) == (others if gone else NOTHING)
+            same = frozenset(found.missing.rows) == (question.candidates - kept if question.gone(kept) else NOTHING)
             faults = [] if same else ["it is not all other candidates"]
             yield _stands("all others could be missing", found.missing, replay.margin_of_kept(kept), replay, faults)
     if found.latest is not None and found.since is None:
         yield Claim("everything since then could be missing", CONTRADICTED, "it does not say since when")
     if found.latest is not None and found.since is not None:
-        since = replay.space.rows[replay.graph.time[replay.space.rows] >= found.since]
+        since = space.rows[space.graph.time[space.rows] >= found.since]
         faults = [] if frozenset(since.tolist()) == frozenset(found.latest.rows) else ["these are not all since then"]
         margin = replay.margin(frozenset(found.latest.rows))
         yield _stands("everything since then could be missing", found.latest, margin, replay, faults)
     if found.unit is not None:
         rows = frozenset(found.unit.rows)
-        known = (name for name, change in even_if.units_among(replay.space, replay.query) if change == rows)
+        known = (name for name, change in units_among(space, question.query) if change == rows)
         faults = [] if found.unit.name in known else [f"these are not the candidates of {found.unit.name}"]
         yield _stands(f"{found.unit.name} could be missing", found.unit, replay.margin(rows), replay, faults)
     if found.decisive is not None:
@@ -215,13 +191,13 @@ def _proofs(found: EvenIf, replay: _Kept, replays: Replays) -> Iterator[Claim]:
         about, smaller = f"no smaller set than {count(len(found.kept), found.thing)} suffices", len(found.kept) - 1
         enough = lambda rows: not replay.changes(replay.margin_of_kept(rows))  # noqa: E731
         yield of_all(about, _sets_up_to(smaller, replay), enough)
-    units = [rows for _, rows in even_if.units_among(replay.space, replay.query)]
+    units = [rows for _, rows in units_among(replay.question.space, replay.question.query)]
     since, unit = (
         "not everything since an earlier time could be missing",
         "no larger pair, node or day could be missing",
     )
     for about, part, proven, every in (
-        (since, found.latest, found.latest_is_largest, even_if.suffixes(replay.space)),
+        (since, found.latest, found.latest_is_largest, suffixes(replay.question.space)),
         (unit, found.unit, found.unit_is_largest, units),
     ):
         larger = [rows for rows in every if len(rows) > (0 if part is None else len(part.rows))]
@@ -231,5 +207,5 @@ def _proofs(found: EvenIf, replay: _Kept, replays: Replays) -> Iterator[Claim]:
 
 def _sets_up_to(largest: int, replay: _Kept) -> list[Change]:
     """All sets of at most some number of candidates; of each size, no more than can be listed."""
-    rows = replay.space.rows.tolist()
+    rows = replay.question.space.rows.tolist()
     return [frozenset(some) for size in range(largest + 1) for some in islice(combinations(rows, size), MOST_SETS)]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import networkx
     from torch_geometric.explain import Explanation as PygExplanation
 
-    from cody.explaining.explanation import Event, Explanation
+    from cody.explaining.explanation import ChangedUnit, Event, Explanation
 
 ESCAPE = re.compile(r"(\\\\)u|\\.")  # of JSON; the first is a backslash, then the letter
 NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # not even escaped
@@ -42,11 +42,8 @@ def to_frame(why: Explanation, kind: str) -> Any:
     rows = [
         {
             "event": event.row,
-            **_figures_of_unit(why, event.row),
-            "edit": event.edit,
-            "src": event.src,
-            "dst": event.dst,
-            "time": event.time,
+            **_figures_of_unit(why.unit(event.row)),
+            **{name: getattr(event, name) for name in ("edit", "src", "dst", "time")},
             "before": why.query.time - event.time,
             **_figures(why, state),
             "features": event.carries,
@@ -64,9 +61,8 @@ def to_frame(why: Explanation, kind: str) -> Any:
     return frame_of_kind(frame, kind)
 
 
-def _figures_of_unit(why: Explanation, row: int) -> dict[str, Any]:
+def _figures_of_unit(unit: ChangedUnit | None) -> dict[str, Any]:
     """What a table has of the unit that a candidate stands for."""
-    unit = why.unit(row)
     if unit is None:
         return {"unit": "", "events": 1, "dependants": 0}
     return {"unit": unit.name, "events": len(unit.rows), "dependants": len(unit.dependants)}
@@ -94,14 +90,9 @@ def to_networkx(why: Explanation) -> networkx.MultiDiGraph:
     candidates, alone = {event.row for event in why.candidates}, effects(why)
     for row, event in sorted(known_events(why).items()):
         role = _role(why, row, candidates)
-        known: dict[str, Any] = {
-            "effect": alone.get(row),
-            "replaces": event.replaces,
-            "features": event.carries or None,
-        }
+        known = {"effect": alone.get(row), "replaces": event.replaces, "features": event.carries or None}
+        known |= {"edit": None if role == CONTEXT else event.edit}
         given = {name: value for name, value in known.items() if value is not None}  # GraphML has no null
-        if role != CONTEXT:
-            given["edit"] = event.edit
         graph.add_edge(*map(_writable, event[1:3]), key=row, role=role, time=event.time, **given)
     graph.add_edge(*map(_writable, (why.src, why.dst)), key=-1, role=QUERY, time=why.query.time, margin=why.original)
     return graph

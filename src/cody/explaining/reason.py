@@ -303,15 +303,10 @@ def recourse_question(why: Explanation, recourse: Recourse, subject: Subject) ->
         recourse: The question.
         subject: What is decided on.
     """
-    name = "" if recourse.event is None else f"Event {recourse.event}, "
+    name, later = "" if recourse.event is None else f"Event {recourse.event}, ", why.query.time
     when = moment(recourse.since) if is_date(recourse.since) else f"time {moment(recourse.since)}"
-    now = _decided(why, State(recourse.now), subject)
-    then = _decided(why, why.states[0], subject)
-    at = (
-        f"On {words.moment_and_zone(why.query.time)}"
-        if is_date(why.query.time)
-        else f"At time {moment(why.query.time)}"
-    )
+    now, then = (_decided(why, state, subject) for state in (State(recourse.now), why.states[0]))
+    at = f"On {words.moment_and_zone(later)}" if is_date(later) else f"At time {moment(later)}"
     return f"{name}{when}: the model {now}. {at}, with nothing added, it {then}."
 
 
@@ -346,19 +341,15 @@ def _to_do(why: Explanation, recourse: Recourse, thing: str, added: Sequence[Eve
         does_it: Whether that leads to what is wanted.
     """
     pairs = Counter((event.src, event.dst) for event in added)
-    parts = [
-        f"{count(number, f'more {why.event_name}')} from {sanitize(src, 24)} to {sanitize(dst, 24)}"
-        for (src, dst), number in pairs.items()
-    ]
+    more = f"more {why.event_name}"
+    ends = {(src, dst): f"from {sanitize(src, 24)} to {sanitize(dst, 24)}" for src, dst in pairs}
+    parts = [f"{count(number, more)} {ends[pair]}" for pair, number in pairs.items()]
     last = max(event.time for event in added)
-    within = (
-        f"within the next {words.duration_at_least(last - recourse.since)}"
-        if is_date(last)
-        else f"by time {moment(last)}"
-    )
+    within = f"by time {moment(last)}"
+    if is_date(last):
+        within = f"within the next {words.duration_at_least(last - recourse.since)}"
     who, does = why.decision.would(why.without or 0.0, thing)
-    still = "still " if recourse.keep or not does_it else ""
-    begin = "With" if does_it else "Even with"
+    begin, still = "With" if does_it else "Even with", "still " if recourse.keep or not does_it else ""
     return f"{begin} {enumerated(parts)} {within}, {who} would {still}{does} {_at_the_later_time(why)}."
 
 

@@ -119,10 +119,8 @@ def plan_recourse(
     if wanted.is_met_by(then):
         return Plan(later, chosen, nothing, wanted)
     if not own_pairs(graph, later, node):
-        raise CallError(
-            f"{graph.name(node)!r} could add no {graph.name_of_event()}: it has never been the source of one, or no "
-            "node near the link has been a destination"
-        )
+        why_not = "it has never been the source of one, or no node near the link has been a destination"
+        raise CallError(f"{graph.name(node)!r} could add no {graph.name_of_event()}: {why_not}")
     return Plan(later, chosen, from_now_on(node, query.time), wanted)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -38,16 +38,32 @@ def with_stability(
     check_models(also, graph)
     if graph.imagined is not None:
         raise CallError("other models and noise need a log without imagined rows")
-    changes = counterfactuals_of(why)
-    if not changes:
+    changes = [NOTHING, *counterfactuals_of(why)]
+    if len(changes) == 1:
         return why
     edits = edits_of(why.candidates)
     longer = graph.imagine(edits, query=why.query)
-    found = [
-        _decided(name, identity_of(other), why, _moved(other, longer), longer, why.query, changes)
-        for name, other in also.items()
-    ]
-    return replace(why, elsewhere=(*found, *(_under_noise(why, model, graph, longer, edits, changes) if noise else ())))
+
+    def decided(
+        name: str, model: Model, log: TemporalGraph = longer, query: Query = why.query, always: Change = NOTHING
+    ) -> Elsewhere:
+        """What a model decides with nothing changed, and with each counterfactual, by its reference implementation."""
+        moved = decide(model if log.imagined is None else model_on(model, log), log, query, why.decision)
+        margins = [reference_logit(moved, query, change | always, full=False)[0] for change in changes]
+        original, *without = (round(margin, DECIMALS) for margin in margins)
+        return Elsewhere(name, "", original, tuple(without))
+
+    found = [decided(name, other)._replace(model=identity_of(other)) for name, other in also.items()]
+    if noise:  # the link a little later, and an added event that has nothing to do with it
+        query, dated = why.query, is_date(why.query.time)
+        delay = MINUTE if dated else PART * float(graph.time[graph.num_events - 1] - graph.time[0])
+        name = "a minute later" if dated else f"{delay:.3g} later"
+        at = float(graph.time[query.before - 1]) if query.before else query.time
+        strange = graph.imagine([*edits, Add(*UNRELATED, at)], new_nodes=UNRELATED, query=query)
+        row = frozenset({strange.num_rows - 1})
+        found.append(decided(name, model, query=query._replace(time=query.time + delay)))
+        found.append(decided("with an unrelated event", model, strange, always=row))
+    return replace(why, elsewhere=tuple(found))
 
 
 def check_models(also: Mapping[str, Model], graph: TemporalGraph) -> None:
@@ -87,44 +103,3 @@ def edit_of(event: Event) -> Edit:
     if event.edit == ALTERED and event.replaces is not None and event.features is not None:
         return Alter(event.replaces, event.features)
     raise CallError("altered features are not part of a document, so they cannot be replayed")
-
-
-def _moved(model: Model, longer: TemporalGraph) -> Model:
-    return model if longer.imagined is None else model_on(model, longer)
-
-
-def _decided(
-    name: str,
-    identity: str,
-    why: Explanation,
-    model: Model,
-    graph: TemporalGraph,
-    query: Query,
-    changes: Iterable[Change],
-    always: Change = NOTHING,
-) -> Elsewhere:
-    """What a model decides with nothing changed, and with each of some changes, by its reference implementation."""
-    decided = decide(model, graph, query, why.decision)
-    margins = [reference_logit(decided, query, change | always, full=False)[0] for change in (NOTHING, *changes)]
-    original, *without = (round(margin, DECIMALS) for margin in margins)
-    return Elsewhere(name, identity, original, tuple(without))
-
-
-def _under_noise(
-    why: Explanation,
-    model: Model,
-    graph: TemporalGraph,
-    longer: TemporalGraph,
-    edits: Sequence[Edit],
-    changes: Sequence[Change],
-) -> Iterator[Elsewhere]:
-    """The same model about the link a little later, and with an added event that has nothing to do with it."""
-    query, dated = why.query, is_date(why.query.time)
-    delay = MINUTE if dated else PART * float(graph.time[graph.num_events - 1] - graph.time[0])
-    name = "a minute later" if dated else f"{delay:.3g} later"
-    later = query._replace(time=query.time + delay)
-    yield _decided(name, "", why, _moved(model, longer), longer, later, changes)
-    at = float(graph.time[query.before - 1]) if query.before else query.time
-    strange = graph.imagine([*edits, Add(*UNRELATED, at)], new_nodes=UNRELATED, query=query)
-    row = frozenset({strange.num_rows - 1})
-    yield _decided("with an unrelated event", "", why, _moved(model, strange), strange, query, changes, row)

@@ -20,18 +20,13 @@ from cody.search.diverse import diverse_counterfactuals
 from cody.search.options import SearchOptions
 from cody.search.oracle import Oracle
 from cody.search.result import SearchResult, flipping_sets, lower_bound
-from cody.search.run import SearchRun, run_search
+from cody.search.run import Answers, SearchRun, run_search
 from cody.search.space import SearchSpace
 from cody.utils.deadline import until
 
 
 def run(
-    model: Model,
-    query: Query,
-    space: SearchSpace,
-    options: SearchOptions,
-    answers: dict[Change, float],
-    session: Session | None = None,
+    model: Model, query: Query, space: SearchSpace, options: SearchOptions, answers: Answers, session: Session | None
 ) -> SearchRun:
     """What `run_search` gives; a model that offers estimates is searched by these.
 

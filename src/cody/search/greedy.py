@@ -10,12 +10,14 @@ from cody.models.margins import flips, shift
 from cody.search.oracle import Oracle
 from cody.search.result import EXHAUSTED, FOUND, STUCK, SearchResult, best_evaluated, result
 
+Path = tuple[int, ...]  # the events of a set, in the order in which they were removed
+
 
 class Walk(NamedTuple):
     """A greedy search: the best path, and all visited paths, each after its parent."""
 
-    best: tuple[int, ...]
-    visited: list[tuple[int, ...]]
+    best: Path
+    visited: list[Path]
     steps: int
     ended: str
 
@@ -44,8 +46,8 @@ def walk(oracle: Oracle, ranking: IntArray, children: int) -> Walk:
     """
     if whole_number("children", children) < 1:
         raise CallError(f"children must be at least 1, not {children}")
-    best: tuple[int, ...] = ()
-    visited: list[tuple[int, ...]] = []
+    best: Path = ()
+    visited: list[Path] = []
     remaining, steps = ranking.tolist(), 0
     try:
         original = current = oracle.ask([frozenset()])[0]

@@ -23,6 +23,7 @@ from cody.search.result import Search, SearchResult, Wider, Window, best_evaluat
 from cody.search.space import SearchSpace
 from cody.utils.deadline import check_seconds
 
+Answers = dict[Change, float]  # scores of a query that are known; a search adds its own
 SEARCHING = 0.75  # share of a budget of time; the rest is for the verification
 
 
@@ -45,7 +46,7 @@ def run_search(
     query: Query,
     space: SearchSpace,
     options: SearchOptions,
-    answers: dict[Change, float] | None = None,
+    answers: Answers | None = None,
     session: Session | None = None,
 ) -> SearchRun:
     """Order the candidates and search among them, within the budgets of the options.

@@ -26,7 +26,7 @@ from cody.errors import BudgetError, CallError
 from cody.graph import FloatArray, IntArray, whole_number
 from cody.models.contract import Change
 from cody.models.margins import flips, shift
-from cody.search.greedy import walk
+from cody.search.greedy import Path, walk
 from cody.search.oracle import Oracle
 from cody.search.result import EVALUATIONS, EXHAUSTED, FOUND, ITERATIONS, SECONDS, SearchResult, best_evaluated, result
 
@@ -82,7 +82,7 @@ class Tree:
     def __len__(self) -> int:
         return len(self.bits)
 
-    def events(self, node: int) -> tuple[int, ...]:
+    def events(self, node: int) -> Path:
         """The events of a set, in the order of the path to it."""
         path: list[int] = []
         while node != ROOT:
@@ -150,7 +150,7 @@ def greedy_then_cody(
     return result(oracle, ranking, rows, found.iterations, found.ended)
 
 
-def needed(oracle: Oracle, removed: tuple[int, ...]) -> tuple[int, ...]:
+def needed(oracle: Oracle, removed: Path) -> Path:
     """Restore events while the prediction stays flipped, always the one that costs least of the shift."""
     try:
         original, logit = oracle.ask([frozenset(), frozenset(removed)])
@@ -166,13 +166,7 @@ def needed(oracle: Oracle, removed: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _search(
-    oracle: Oracle,
-    ranking: IntArray,
-    seen: list[tuple[int, ...]],
-    iterations: int,
-    alpha: float,
-    ahead: int,
-    stop_at_first: bool,
+    oracle: Oracle, ranking: IntArray, seen: list[Path], iterations: int, alpha: float, ahead: int, stop_at_first: bool
 ) -> SearchResult:
     if whole_number("iterations", iterations) < 1 or whole_number("ahead", ahead) < 1:
         raise CallError(f"iterations and ahead must be at least 1, not {iterations} and {ahead}")
@@ -330,7 +324,7 @@ def _removal(tree: Tree, parent: int, rank: int) -> Change:
     return frozenset({*tree.events(parent), tree.ranking[rank]})
 
 
-def _place(tree: Tree, path: tuple[int, ...]) -> tuple[int, int]:
+def _place(tree: Tree, path: Path) -> tuple[int, int]:
     """Where a set belongs: its parent, and which child of it it is."""
     if not path:
         return NO_PARENT, 0

@@ -15,7 +15,7 @@ from cody.search.intrusion import each_alone_first, prefer_least_intrusive
 from cody.search.options import SearchOptions
 from cody.search.proposals import Proposer, removals
 from cody.search.result import Wider
-from cody.search.run import SEARCHING, SearchRun
+from cody.search.run import SEARCHING, Answers, SearchRun
 from cody.search.scout import usual_evaluations
 from cody.search.space import SearchSpace
 from cody.utils.deadline import check_seconds
@@ -49,12 +49,7 @@ def stages(options: SearchOptions) -> list[Stage]:
 
 
 def search_widening(
-    model: Model,
-    graph: TemporalGraph,
-    query: Query,
-    space_of: SpaceOf,
-    options: SearchOptions,
-    answers: dict[Change, float],
+    model: Model, graph: TemporalGraph, query: Query, space_of: SpaceOf, options: SearchOptions, answers: Answers
 ) -> SearchRun:
     """Search among a few candidates, and among more as long as nothing is found and the budgets allow it.
 
@@ -112,7 +107,7 @@ def search_space(
     query: Query,
     space: SearchSpace,
     options: SearchOptions,
-    answers: dict[Change, float],
+    answers: Answers,
     more: bool,
     session: Session | None = None,
 ) -> SearchRun:
@@ -137,7 +132,8 @@ def search_space(
         return estimates.run(model, query, space, options, answers, session)
     search = each_alone_first(options.search, space, options.reported)
     # Imagined rows are those of this space only, so their scores are not shared.
-    run = estimates.run(model_on(model, space.graph), query, space, replace(options, search=search), dict(answers))
+    options, longer = replace(options, search=search), model_on(model, space.graph)
+    run = estimates.run(longer, query, space, options, dict(answers), None)
     return prefer_least_intrusive(run, graph, query, options)
 
 
@@ -147,10 +143,9 @@ def _affordable(session: Session | None, space: SearchSpace, options: SearchOpti
     The memories of a TGN may have to be followed through tens of thousands of events. What that takes is counted, not
     measured, so that the answer does not depend on the machine. A budget of the user is used up.
     """
-    if options is None or options.evaluations is not None:
-        enough = options is not None and (options.evaluations or 0) > len(space.rows)  # each event alone, at least
-        return options if enough else None
-    if session is None:
+    if options is not None and options.evaluations is not None:
+        return options if options.evaluations > len(space.rows) else None  # each event alone, at least
+    if options is None or session is None:
         return options
     most = NUMBERS // max(1, weight_of(session))
     if most >= usual_evaluations(len(space.rows)):
