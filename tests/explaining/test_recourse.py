@@ -19,7 +19,7 @@ from cody.models.contract import model_on
 from cody.models.margins import flips
 from cody.search import cody as cody_search
 from cody.search import greedy, scout
-from cody.search.actor import from_now_on
+from cody.search.proposals import from_now_on
 from random_events import random_graph, random_network
 
 EVENTS, BATCH = 60, 7

@@ -10,8 +10,7 @@ import cody
 from cody.cli import app
 from cody.models import ToyModel
 from cody.models.margins import flips
-from cody.search.actor import done_by
-from cody.search.proposals import additions, moves, removals
+from cody.search.proposals import additions, done_by, moves, removals
 from random_events import random_graph
 
 

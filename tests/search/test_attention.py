@@ -18,7 +18,7 @@ from cody.explaining.attributing import with_shares
 from cody.graph import TemporalGraph
 from cody.models import ToyModel
 from cody.models.contract import AttentionLayer, attention_of
-from cody.search.attention import attention_rollout, mean_attention
+from cody.search.attributions import attention_rollout, mean_attention
 from cody.study.explainers import explainer
 from cody.train.layers import plan
 from random_events import random_graph, random_network

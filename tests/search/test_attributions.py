@@ -13,8 +13,8 @@ from cody.models import ToyModel
 from cody.models.oracles import ORACLES
 from cody.search import attributions
 from cody.search.attributions import attribute, occlusion, owen, pairs_of, shapley
+from cody.search.greedy import shortest_prefix
 from cody.search.oracle import Oracle
-from cody.search.share import shortest_prefix
 from cody.study.explainers import explainer
 
 GRAPH = TemporalGraph.from_arrays(src=[0, 0, 2, 1, 0, 0], dst=[1, 2, 1, 0, 2, 1], time=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])

@@ -1,6 +1,6 @@
 """Attention as explainers, for models that offer it: `--explainers cody.baselines.attention:attention_rollout`.
 
-The formulas are in `cody.search.attention`.
+The formulas are in `cody.search.attributions`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from cody.graph import IntArray, Query, TemporalGraph
-from cody.search import attention
+from cody.search import attributions
 
 
 def attention_rollout(model: Any, graph: TemporalGraph, query: Query, candidates: IntArray) -> dict[int, float]:
@@ -20,7 +20,7 @@ def attention_rollout(model: Any, graph: TemporalGraph, query: Query, candidates
         query: The link.
         candidates: The events.
     """
-    return _of(candidates, attention.attention_rollout(model.wrapped, graph, query))
+    return _of(candidates, attributions.attention_rollout(model.wrapped, graph, query))
 
 
 def mean_attention(model: Any, graph: TemporalGraph, query: Query, candidates: IntArray) -> dict[int, float]:
@@ -32,10 +32,10 @@ def mean_attention(model: Any, graph: TemporalGraph, query: Query, candidates: I
         query: The link.
         candidates: The events.
     """
-    return _of(candidates, attention.mean_attention(model.wrapped, graph, query))
+    return _of(candidates, attributions.mean_attention(model.wrapped, graph, query))
 
 
-def _of(candidates: IntArray, shares: attention.Shares) -> dict[int, float]:
+def _of(candidates: IntArray, shares: attributions.Shares) -> dict[int, float]:
     return {row: shares.get(row, 0.0) for row in candidates.tolist()}
 
 

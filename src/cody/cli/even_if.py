@@ -16,7 +16,7 @@ from cody.explaining.even_if_words import kept_table, notes, question, sentence
 from cody.graph import Query, TemporalGraph
 from cody.graph.neighbourhood import SIZE
 from cody.models.contract import Model
-from cody.search.exhaustive import number_of_sets
+from cody.search.further import number_of_sets
 from cody.search.oracle import Oracle, counting
 from cody.search.proposals import removals
 from cody.search.scout import usual_evaluations

@@ -34,7 +34,7 @@ from cody.explaining.what_if import later_time
 from cody.graph import Query, TemporalGraph
 from cody.graph.neighbourhood import SIZE
 from cody.models.contract import Model, check_attention
-from cody.search.exhaustive import number_of_sets
+from cody.search.further import number_of_sets
 from cody.search.oracle import counting
 from cody.search.proposals import additions, removals
 from cody.search.scout import usual_evaluations
@@ -205,7 +205,7 @@ class ActorOptions:
         """
         if self.actor is None:
             return chosen
-        from cody.search.actor import done_by
+        from cody.search.proposals import done_by
 
         node = graph.node(self.actor)
         return replace(chosen, edits=tuple(done_by(node, propose) for propose in chosen.edits))

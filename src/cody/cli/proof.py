@@ -14,7 +14,7 @@ from cody.explaining.pipeline import spaces
 from cody.graph import Query, TemporalGraph
 from cody.graph.neighbourhood import SIZE
 from cody.models.contract import Model, open_session
-from cody.search.exhaustive import number_of_sets
+from cody.search.further import number_of_sets
 from cody.search.options import SearchOptions
 from cody.search.space import SearchSpace
 from cody.study.explainers import Explainer

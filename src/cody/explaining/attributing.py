@@ -13,8 +13,7 @@ from cody.explaining.explanation import EventShares, Explanation
 from cody.graph import IntArray, Query, TemporalGraph
 from cody.models.contract import Model
 from cody.models.decided import decide
-from cody.search.attention import attention_rollout
-from cody.search.attributions import attribute, pairs_of, singles
+from cody.search.attributions import attention_rollout, attribute, pairs_of, singles
 from cody.search.oracle import Oracle
 
 Groups = Callable[[TemporalGraph, IntArray], list[list[int]]]
@@ -33,7 +32,7 @@ def with_shares(
         model: The model that was explained.
         graph: The log that it is about.
         name: "shapley"; "owen", where the events of two nodes belong together; or "attention"
-            (`cody.search.attention.attention_rollout`), for models that offer it.
+            (`cody.search.attributions.attention_rollout`), for models that offer it.
         seconds: Budget of time.
 
     Raises:

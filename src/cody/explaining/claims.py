@@ -19,8 +19,7 @@ from cody.explaining.even_if import SCHEMA as EVEN_IF
 from cody.explaining.even_if import EvenIf
 from cody.explaining.explanation import Event, Explanation, Recourse, Verification
 from cody.explaining.pipeline import event_with_features, scope_of, surroundings_of
-from cody.explaining.stability import edit_of, edits_of
-from cody.explaining.verification import differ, is_a_verification, reference_logit
+from cody.explaining.verification import differ, edit_of, edits_of, is_a_verification, reference_logit
 from cody.explaining.wording import subject
 from cody.graph import Query, TemporalGraph, check_query
 from cody.graph.edits import ADDED, REMOVED, Add, Move

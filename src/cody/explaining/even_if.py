@@ -29,7 +29,7 @@ from cody.models.deciding import ByLabel, described
 from cody.models.decision import Decision, State, Subject
 from cody.models.margins import flips
 from cody.search import Search, scout
-from cody.search.exhaustive import prove as prove_none_smaller
+from cody.search.further import prove as prove_none_smaller
 from cody.search.options import SearchOptions
 from cody.search.oracle import Oracle
 from cody.search.policies import Policy, spatio_temporal

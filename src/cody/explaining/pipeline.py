@@ -32,8 +32,7 @@ from cody.explaining.explanation import (
     Neighbour,
     Surroundings,
 )
-from cody.explaining.stability import check_models, with_stability
-from cody.explaining.verification import VerifiedAnswer, gives_probabilities, verify
+from cody.explaining.verification import VerifiedAnswer, check_models, gives_probabilities, verify, with_stability
 from cody.graph import IntArray, Query, TemporalGraph, check_query, is_in
 from cody.graph.dependants import Rule, as_rule
 from cody.graph.edits import Add, Alter

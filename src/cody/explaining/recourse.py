@@ -22,8 +22,7 @@ from cody.models.contract import DECIMALS, NOTHING, Model, event_of_query
 from cody.models.decided import decide, decision_of
 from cody.models.deciding import ByLabel
 from cody.models.decision import Decision
-from cody.search.actor import from_now_on, own_pairs
-from cody.search.proposals import Proposal, Proposer
+from cody.search.proposals import Proposal, Proposer, from_now_on, own_pairs
 from cody.utils.signatures import readable_help
 
 

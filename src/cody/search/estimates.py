@@ -16,7 +16,7 @@ from cody.errors import BudgetError
 from cody.graph import FloatArray, Query
 from cody.models.contract import DECIMALS, NOTHING, Change, Model, Session, as_floats, open_estimates
 from cody.models.margins import flips
-from cody.search.diverse import diverse_counterfactuals
+from cody.search.further import diverse_counterfactuals
 from cody.search.options import SearchOptions
 from cody.search.oracle import Oracle
 from cody.search.result import SearchResult, flipping_sets, lower_bound

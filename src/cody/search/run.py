@@ -15,8 +15,7 @@ from cody.graph import FloatArray, IntArray, Query
 from cody.graph.neighbourhood import groups
 from cody.models.contract import DECIMALS, NOTHING, Change, Model, Session, as_floats
 from cody.models.margins import flips
-from cody.search.diverse import search_alternatives
-from cody.search.exhaustive import number_of_sets, prove
+from cody.search.further import number_of_sets, prove, search_alternatives
 from cody.search.options import SearchOptions, name_and_options
 from cody.search.oracle import Oracle
 from cody.search.result import Search, SearchResult, Wider, Window, best_evaluated, flipping_sets, result

@@ -17,7 +17,7 @@ from cody.errors import BudgetError
 from cody.graph import FloatArray, IntArray, Query
 from cody.models.contract import NOTHING, Change, Model, Session, logit_of_only
 from cody.models.margins import flips
-from cody.search.exhaustive import prove
+from cody.search.further import prove
 from cody.search.oracle import Oracle
 from cody.search.result import EXHAUSTED, Search, SearchResult, result
 from cody.search.scout import scout

@@ -18,8 +18,7 @@ from msgspec.structs import asdict
 from cody._version import __version__
 from cody.errors import CallError
 from cody.explaining.explanation import Explanation
-from cody.explaining.stability import counterfactuals_of
-from cody.explaining.verification import reference_logit
+from cody.explaining.verification import counterfactuals_of, reference_logit
 from cody.graph import TemporalGraph
 from cody.graph.units import Label, UnitKind
 from cody.models.contract import NOTHING, Change, Model, check_belongs, identity_of

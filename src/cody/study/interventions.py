@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cody.explaining.stability import UNRELATED
+from cody.explaining.verification import UNRELATED
 from cody.graph import IntArray, Query, TemporalGraph
 from cody.graph.edits import Add, Alter, Edit, Move
 from cody.models.contract import NOTHING, Change

@@ -21,9 +21,9 @@ from cody.engine.named import find_factory, is_factory, reported_as_of
 from cody.errors import BudgetError, CallError
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph
 from cody.models.contract import Change, Model, identity_of, reach
+from cody.search.greedy import shortest_prefix, top_share
 from cody.search.oracle import Oracle
 from cody.search.result import EXHAUSTED, FOUND, SearchResult, best_evaluated, result
-from cody.search.share import shortest_prefix, top_share
 
 OwnFunction = Callable[..., Any]
 PREFIX = "-prefix"

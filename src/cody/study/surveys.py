@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from cody.errors import CallError, FailedLinksWarning, ModelError
-from cody.explaining.stability import check_models
+from cody.explaining.verification import check_models
 from cody.graph import TemporalGraph
 from cody.models.contract import Model
 from cody.models.deciding import ByLabel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from cody.explaining.stability import with_stability
+from cody.explaining.verification import with_stability
 from cody.graph import TemporalGraph
 from cody.models.contract import Model, identity_of
 from cody.study.cases import ExplainedLink
