@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 
 import numpy as np
 
@@ -21,9 +22,7 @@ def approximately(model: HistoryModel) -> ApproximateModel:
     """
     if not isinstance(model, HistoryModel) or model.steps.save is None:
         raise CallError(f"estimates need a model that is fed its history and has save(), not {model}")
-    return ApproximateModel(
-        model.graph, model.steps, model.identity, model.feeding, hops=model.hops, snapshots=model.snapshots
-    )
+    return ApproximateModel(*(getattr(model, each.name) for each in fields(HistoryModel)))
 
 
 class ApproximateModel(HistoryModel):

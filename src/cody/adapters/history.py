@@ -143,7 +143,7 @@ def from_steps(
     if hops < 1:
         raise CallError(f"hops must be at least 1, not {hops}")
     feeding = Feeding(make_grid(batch, splits), bool(sees_own_batch), bool(feeds_own_batch))
-    return HistoryModel(graph, steps, str(identity), feeding, hops=hops, snapshots=Snapshots(snapshot_bytes // 2))
+    return HistoryModel(graph, steps, str(identity), feeding, hops, Snapshots(snapshot_bytes // 2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,25 +155,22 @@ class Feeding:
     feeds_own_batch: bool = True  # whether the state includes them, if it sees them
 
 
+@dataclass(eq=False, repr=False)
 class HistoryModel:
     """A model made of `ModelSteps`. Calls are serialised by a lock."""
 
-    def __init__(
-        self,
-        graph: TemporalGraph,
-        steps: ModelSteps,
-        identity: str,
-        feeding: Feeding,
-        *,
-        hops: int,
-        snapshots: Snapshots,
-    ) -> None:
-        self.graph, self.steps, self.identity, self.feeding, self.hops = graph, steps, identity, feeding, hops
-        self.grid = feeding.grid
-        self.modules: Any = None  # of an adapter: the object behind its functions
-        self.snapshots = snapshots  # of the unchanged log
+    graph: TemporalGraph
+    steps: ModelSteps
+    identity: str
+    feeding: Feeding
+    hops: int
+    snapshots: Snapshots  # of the unchanged log
+    modules: Any = None  # of an adapter: the object behind its functions
+
+    def __post_init__(self) -> None:
+        self.grid = self.feeding.grid
         self._turn = threading.RLock()
-        add_labels(self, steps.labels)
+        add_labels(self, self.steps.labels)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.identity} on {self.graph})"
@@ -334,14 +331,10 @@ class HistoryModel:
             rows = rows[np.isin(rows, fed)]
         batches = np.split(rows, np.flatnonzero(np.diff(self.grid.number(self.graph.next_real(rows)))) + 1)
         if self.steps.reads is not None and needed is not None:
-            batches = needed(batches, self.read_by(links, past))
+            read = [self.steps.reads(link, past.of_link(link)) for link in links]
+            batches = needed(batches, np.unique(np.concatenate(read)))
         for batch in batches:
             self.observe(batch, past)
-
-    def read_by(self, links: Sequence[Query], past: Past) -> IntArray:
-        """The nodes whose state is read to score these links."""
-        assert self.steps.reads is not None
-        return np.unique(np.concatenate([self.steps.reads(link, past.of_link(link)) for link in links]))
 
     def that_reach(self, batches: list[IntArray], nodes: IntArray) -> list[IntArray]:
         """Of each batch, the events that the states of `nodes` after the last one can depend on."""

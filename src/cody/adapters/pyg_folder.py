@@ -33,12 +33,12 @@ from cody.models.contract import Model
 from cody.models.folder import SavedModel, check_free, write_model
 from cody.models.separation import average_precision
 from cody.models.sizes import PygSizes, check_shapes, edge_width, pyg_shapes
-from cody.train.checkpoint import as_arrays, as_numbers, read_foreign_weights
+from cody.train.checkpoint import as_arrays, as_numbers, read_foreign_weights, renamed
 from cody.train.training import TrainingSettings, random_destinations, split
 from cody.utils.words import count
 
 KIND = "pyg-tgn"
-STATE = re.compile(r"memory\.(memory|last_update|_assoc)")  # not weights: they follow from the events
+STATE = r"memory\.(memory|last_update|_assoc)"  # not weights: they follow from the events
 KNOWN = {  # users may choose other prefixes
     r"memory\.((?:time_enc\.lin|gru)\..+)": r"memory.\1",
     r"(?:gnn|encoder)\.(?:.+\.)?(lin_(?:key|query|value|edge|skip)\..+)": r"gnn.conv.\1",
@@ -99,7 +99,7 @@ def import_pyg(
     """
     check_free(folder, "model", "model")
     tensors, left_out = read_foreign_weights(file)
-    weights = as_numbers(_recognized(tensors), str(file))
+    weights = as_numbers(renamed(tensors, KNOWN, STATE, ELSE), str(file))
     grid = make_grid(batch, usual_splits(graph) if splits is None else splits)
     fed = {"batch": grid.size, "splits": grid.splits, "sees_own_batch": sees_own_batch}
     sizes = _sizes(weights, heads=heads, neighbours=neighbours, start=start, message=message, **fed)
@@ -149,21 +149,6 @@ def _check_messages(file: Path, sizes: PygSizes, graph: TemporalGraph) -> None:
         raise ModelError(f"{wanted}, but the data have {count(width, 'feature')}")
 
 
-def _recognized(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The weights under our names."""
-    found: dict[str, Tensor] = {}
-    for name, weight in weights.items():
-        if STATE.fullmatch(name):
-            continue
-        known = [re.sub(pattern, to, name) for pattern, to in KNOWN.items() if re.fullmatch(pattern, name)]
-        if not known:
-            raise ModelError(f"unknown parameter {name!r}: {ELSE}")
-        if known[0] in found:
-            raise ModelError(f"parameter {name!r} is a second {known[0]!r}: {ELSE}")
-        found[known[0]] = weight
-    return found
-
-
 def _sizes(weights: dict[str, Tensor], **given: Any) -> PygSizes:
     """The sizes, from the shapes and the given options."""
 
@@ -201,7 +186,7 @@ def train_pyg_tgn(graph: TemporalGraph, settings: TrainingSettings, folder: Path
             _train_epoch(parts, optimizer, graph, random_destinations(graph, settings.seed, 3, epoch)(stop))
     scores = _score_all(parts, graph, random_destinations(graph, settings.seed, 2)(graph.num_events))[:, stop:]
     found = average_precision(scores.ravel(), np.repeat([True, False], scores.shape[1]))
-    weights = {name: tensor for name, tensor in parts.state_dict().items() if not STATE.fullmatch(name)}
+    weights = {name: tensor for name, tensor in parts.state_dict().items() if not re.fullmatch(STATE, name)}
     origin = {"settings": asdict(settings), "test": {"average_precision": found}}
     write_model(folder, SavedModel(KIND, sizes, as_arrays(weights), graph.identity, origin))
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -82,25 +83,19 @@ def as_numbers(weights: dict[str, Tensor], source: str) -> dict[str, Tensor]:
     return numbers
 
 
-class ForeignWeights(NamedTuple):
-    """Weights from another program, and what else its file contains."""
+def read_foreign_weights(path: Path) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+    """Weights from another program, and the names of entries that are none: optimizer, epoch and the like.
 
-    tensors: dict[str, Tensor]
-    left_out: tuple[str, ...]  # names of entries that are not weights, such as optimizer and epoch
-
-
-def read_foreign_weights(path: Path) -> ForeignWeights:
-    """Weights from another program: safetensors, or what torch can read without unpickling objects.
+    They are read from safetensors, or from what torch can read without unpickling objects.
 
     Where a file holds the state dicts of several modules, their names become the first part of those of the weights. Of
-    a checkpoint of a training the weights are read, without optimizer, epoch and the like. What `torch.compile`,
-    `DataParallel` and `DistributedDataParallel` put before names is taken off.
+    a checkpoint of a training only the weights are read. What `torch.compile`, `DataParallel` and `DistributedDataParallel` put before names is taken off.
     """
     if not path.is_file():
         raise ModelError(f"there is no file {str(path)!r}")
     if path.suffix == ".safetensors":
         with opened(path, "pt") as file:  # torch has more number types than numpy
-            return ForeignWeights(_unwrapped(path, {name: file.get_tensor(name) for name in file.keys()}), ())  # noqa: SIM118
+            return _unwrapped(path, {name: file.get_tensor(name) for name in file.keys()}), ()  # noqa: SIM118
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch passes on whatever its unpickler raises
@@ -109,7 +104,7 @@ def read_foreign_weights(path: Path) -> ForeignWeights:
             f"save its state_dict with safetensors ({type(error).__name__})"
         ) from None
     tensors, left_out = _weights_in(path, content)
-    return ForeignWeights(_unwrapped(path, tensors), left_out)
+    return _unwrapped(path, tensors), left_out
 
 
 def _weights_in(path: Path, content: Any) -> tuple[dict[str, Tensor], tuple[str, ...]]:
@@ -155,6 +150,28 @@ def _unwrapped(path: Path, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         if own in found:
             raise ModelError(f"{path} holds {own!r} twice, once as {name!r}")
         found[own] = tensor
+    return found
+
+
+def renamed(weights: dict[str, Tensor], known: dict[str, str], unused: str, otherwise: str) -> dict[str, Tensor]:
+    """The weights of another program under our names.
+
+    Args:
+        weights: Under its names.
+        known: Patterns of its names, and what they are called here.
+        unused: The pattern of names that are left out.
+        otherwise: The end of the message about a name that is in neither.
+    """
+    found: dict[str, Tensor] = {}
+    for name, weight in weights.items():
+        if re.fullmatch(unused, name):
+            continue
+        own = next((re.sub(pattern, to, name) for pattern, to in known.items() if re.fullmatch(pattern, name)), None)
+        if own is None:
+            raise ModelError(f"unknown parameter {name!r}: {otherwise}")
+        if own in found:
+            raise ModelError(f"parameter {name!r} is a second {own!r}: {otherwise}")
+        found[own] = weight
     return found
 
 
