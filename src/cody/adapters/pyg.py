@@ -218,12 +218,19 @@ class PygSteps:
     def score(self, query: Query, past: Past) -> FloatArray:
         return self.score_links([query], past)[0]
 
-    @torch.no_grad()
     def score_links(self, links: Sequence[Query], past: Past) -> FloatArray:
         """Many links of one moment at once. [m]"""
         parts = [links[first : first + LINKS_AT_ONCE] for first in range(0, len(links), LINKS_AT_ONCE)]
-        subgraphs = (self.subgraph(part, [past]) for part in parts)
-        return np.concatenate([self.answers(each, past.graph, *self.state_of(links[0], each)) for each in subgraphs])
+        return np.concatenate([self._scores(part, [past]) for part in parts])
+
+    def score_many(self, query: Query, pasts: Sequence[Past]) -> FloatArray:
+        """One link in many histories at once, which have the same memory, or none."""
+        return self._scores([query], pasts)
+
+    @torch.no_grad()
+    def _scores(self, links: Sequence[Query], pasts: Sequence[Past]) -> FloatArray:
+        subgraph = self.subgraph(links, pasts)
+        return self.answers(subgraph, pasts[0].graph, *self.state_of(links[0], subgraph))
 
     def state_of(self, query: Query, subgraph: Subgraph) -> tuple[Tensor, Tensor]:
         """`z` and the last update of the nodes of a subgraph, from the current memory, or without one."""
@@ -235,12 +242,6 @@ class PygSteps:
         features = self.node_features.to(self.device, self.dtype)[nodes]
         now = query.time - self.options.start
         return features, torch.full((len(features),), now, dtype=self.time_dtype, device=self.device)
-
-    @torch.no_grad()
-    def score_many(self, query: Query, pasts: Sequence[Past]) -> FloatArray:
-        """One link in many histories at once, which have the same memory, or none."""
-        subgraph = self.subgraph([query], pasts)
-        return self.answers(subgraph, pasts[0].graph, *self.state_of(query, subgraph))
 
     def subgraph(self, links: Sequence[Query], pasts: Sequence[Past]) -> Subgraph:
         """The recent events of the nodes of links, and of their neighbours, as `LastNeighborLoader` gives them.
@@ -303,17 +304,15 @@ class PygSteps:
             )
         return embedded
 
-    @torch.no_grad()
     def check_repeatable(self, graph: TemporalGraph) -> None:
         """Reject modules that answer the same question in different ways."""
         if not graph.num_events:
             return
         query = graph.query(graph.num_events - 1)
-        subgraph = self.subgraph([query], [Past(graph, query)])
-        first, second = (self.answers(subgraph, graph, *self.state_of(query, subgraph)) for _ in range(2))
+        first, second = (self.score(query, Past(graph, query)) for _ in range(2))
         if not np.allclose(first, second, atol=CLOSE, rtol=CLOSE, equal_nan=True):
             raise ModelError(
-                f"the modules give {first[0]} and then {second[0]} for the same link and history: does one of them "
+                f"the modules give {first} and then {second} for the same link and history: does one of them "
                 "draw at random in evaluation mode, too (dropout that is always on, sampled neighbours)?"
             )
 

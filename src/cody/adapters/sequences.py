@@ -13,7 +13,7 @@ from cody.errors import CallError
 from cody.graph import FloatArray, Query, TemporalGraph
 from cody.models.contract import Model, fingerprint
 from cody.models.folder import SavedModel
-from cody.models.sizes import SequenceSizes, edge_width
+from cody.models.sizes import SequenceSizes, edge_width, node_width
 from cody.utils.extras import needed_by
 
 with needed_by("a GraphMixer or a DyGFormer", "train"):
@@ -46,7 +46,7 @@ def model_of_sequences(network: SequenceNetwork, graph: TemporalGraph) -> Model:
     """
     sizes, network = network.sizes, network.double().eval().requires_grad_(False)
     network.encode.to(torch.float32)  # times are encoded in the precision of the training
-    made_for, has = (sizes.edge_features, sizes.node_features), (edge_width(graph), _node_width(graph))
+    made_for, has = (sizes.edge_features, sizes.node_features), (edge_width(graph), node_width(graph))
     if made_for != has:
         raise CallError(
             f"the {network.kind} was made for {made_for[0]} features of events and {made_for[1]} of nodes; the data "
@@ -74,7 +74,3 @@ def model_of_sequences(network: SequenceNetwork, graph: TemporalGraph) -> Model:
         hops=1,
         gives_logits=True,
     )
-
-
-def _node_width(graph: TemporalGraph) -> int:
-    return 0 if graph.node_features is None else graph.node_features.shape[1]

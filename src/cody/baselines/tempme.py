@@ -101,31 +101,23 @@ def _sample(src: IntArray, dst: IntArray, query: Query, rng: np.random.Generator
     for end in dict.fromkeys((query.src, query.dst)):
         latest = np.flatnonzero((src == end) | (dst == end))[::-1][:first]
         for one in latest.tolist():
-            for two in _draw(_touching(src[:one], dst[:one], (src[one], dst[one])), draws, rng):
-                nodes = (src[one], dst[one], src[two], dst[two])
-                three = _draw(_among(src[:two], dst[:two], nodes), 1, rng)[0] if two != MISSING else MISSING
+            touching = _ends_among(src[:one], dst[:one], (src[one], dst[one])).any(axis=0)
+            for two in _draw(touching, draws, rng):
+                within = _ends_among(src[:two], dst[:two], (src[one], dst[one], src[two], dst[two])).all(axis=0)
+                three = _draw(within, 1, rng)[0] if two != MISSING else MISSING
                 found.append((one, two, three))
                 kinds.append(kind_of(end, _pair(src, dst, one), _pair(src, dst, two), _pair(src, dst, three)))
     return Motifs(np.array(found, dtype=np.int64).reshape(-1, 3), np.array(kinds, dtype=np.int64))
 
 
-def _touching(src: IntArray, dst: IntArray, nodes: Sequence[int]) -> IntArray:
-    """The places of events with an end among the nodes."""
-    return np.flatnonzero(_is_one_of(src, nodes) | _is_one_of(dst, nodes))
+def _ends_among(src: IntArray, dst: IntArray, nodes: Sequence[int]) -> BoolArray:
+    """Which ends of events are among the nodes. [2, n]"""
+    return np.array([(ends[:, None] == np.array(nodes)).any(axis=1) for ends in (src, dst)])
 
 
-def _among(src: IntArray, dst: IntArray, nodes: Sequence[int]) -> IntArray:
-    """The places of events with both ends among the nodes."""
-    return np.flatnonzero(_is_one_of(src, nodes) & _is_one_of(dst, nodes))
-
-
-def _is_one_of(ends: IntArray, nodes: Sequence[int]) -> BoolArray:
-    return (ends[:, None] == np.array(nodes)).any(axis=1)
-
-
-def _draw(places: IntArray, count: int, rng: np.random.Generator) -> list[int]:
-    """Up to `count` different ones; MISSING if there is none."""
-    drawn: list[int] = rng.permutation(places)[:count].tolist()
+def _draw(which: BoolArray, count: int, rng: np.random.Generator) -> list[int]:
+    """Up to `count` different places; MISSING if there is none."""
+    drawn: list[int] = rng.permutation(np.flatnonzero(which))[:count].tolist()
     return drawn or [MISSING]
 
 

@@ -53,6 +53,10 @@ def edge_width(graph: TemporalGraph) -> int:
     return 0 if graph.features is None else graph.features.shape[1]
 
 
+def node_width(graph: TemporalGraph) -> int:
+    return 0 if graph.node_features is None else graph.node_features.shape[1]
+
+
 def node_inputs(graph: TemporalGraph, sizes: Sizes) -> FloatArray | None:
     """Node features, padded with zeros to the network's dimension. [N, d], or None if there are none"""
     if edge_width(graph) != sizes.edge_features:

@@ -89,7 +89,8 @@ def read_foreign_weights(path: Path) -> tuple[dict[str, Tensor], tuple[str, ...]
     They are read from safetensors, or from what torch can read without unpickling objects.
 
     Where a file holds the state dicts of several modules, their names become the first part of those of the weights. Of
-    a checkpoint of a training only the weights are read. What `torch.compile`, `DataParallel` and `DistributedDataParallel` put before names is taken off.
+    a checkpoint of a training only the weights are read. What `torch.compile`, `DataParallel` and
+    `DistributedDataParallel` put before names is taken off.
     """
     if not path.is_file():
         raise ModelError(f"there is no file {str(path)!r}")
@@ -110,27 +111,24 @@ def read_foreign_weights(path: Path) -> tuple[dict[str, Tensor], tuple[str, ...]
 def _weights_in(path: Path, content: Any) -> tuple[dict[str, Tensor], tuple[str, ...]]:
     """The weights in a file, as one state dict or several, and the names of its other entries."""
     parts: dict[Any, Any] = content if isinstance(content, dict) else {"the whole": content}
-    tensors = {name: part for name, part in parts.items() if isinstance(name, str) and isinstance(part, Tensor)}
-    modules = {name: _flat(part) for name, part in parts.items() if isinstance(name, str) and _is_state(part)}
+    states = {name: part for name, part in parts.items() if _has_weights(name, part)}
     for whole in WHOLE_MODELS:
-        if whole in modules:
-            return modules[whole], tuple(sanitize(name) for name in parts if name != whole)
-    named = {f"{part}.{name}": weight for part, some in modules.items() for name, weight in some.items()}
-    if not tensors and not named:
+        if isinstance(states.get(whole), dict):
+            return _flat(states[whole]), tuple(sanitize(name) for name in parts if name != whole)
+    if not states:
         name, value = next(iter(parts.items()), ("the whole", content))
         raise ModelError(
             f"{path} does not hold a state dict (names with tensors): '{sanitize(name)}' is of type "
             f"{type(value).__name__}; save the state_dict() of the model alone, or a dict with those of its modules"
         )
-    left_out = tuple(sanitize(name) for name in parts if name not in tensors and name not in modules)
-    return tensors | named, left_out
+    return _flat(states), tuple(sanitize(name) for name in parts if name not in states)
 
 
-def _is_state(part: Any) -> bool:
-    """Whether it is a state dict, or a dict of such dicts."""
-    if not isinstance(part, dict) or not part:
-        return False
-    return all(isinstance(name, str) and (isinstance(some, Tensor) or _is_state(some)) for name, some in part.items())
+def _has_weights(name: Any, part: Any) -> bool:
+    """Whether an entry is a tensor, a state dict, or a dict of such dicts."""
+    if not isinstance(part, dict):
+        return isinstance(name, str) and isinstance(part, Tensor)
+    return isinstance(name, str) and bool(part) and all(_has_weights(*entry) for entry in part.items())
 
 
 def _flat(part: dict[str, Any]) -> dict[str, Tensor]:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from cody.graph import FloatArray, IntArray, TemporalGraph
-from cody.models.sizes import SequenceSizes, edge_width
+from cody.models.sizes import SequenceSizes, edge_width, node_width
 from cody.train.layers import Perceptron, TimeEncoder
 
 
@@ -182,8 +182,7 @@ def new_sequence_network(
         seed: The same seed gives the same weights.
         sizes: Without the numbers of features, which are those of the graph.
     """
-    width = 0 if graph.node_features is None else graph.node_features.shape[1]
-    sizes = replace(sizes or SequenceSizes(), edge_features=edge_width(graph), node_features=width)
+    sizes = replace(sizes or SequenceSizes(), edge_features=edge_width(graph), node_features=node_width(graph))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return SEQUENCE_NETWORKS[kind](sizes)
