@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -24,27 +23,19 @@ from cody.graph import FloatArray, IntArray, Query, TemporalGraph
 
 @torch.no_grad()
 def play(frame: HistoryModel, graph: TemporalGraph, loop: Loop, rows: Sequence[int]) -> FloatArray:
-    """The logit of the link of each row, as computed by the loop."""
-    steps: PygSteps = frame.modules
-    with frame.borrowed(), _as_fed(steps, loop):
-        player = _Player(steps, graph, loop)
-        scores = dict(player.scores(sorted(set(rows))))
+    """The logit of the link of each row, as computed by the loop. The copied modules are restored afterwards."""
+    memory = frame.modules.memory
+    with frame.borrowed():
+        ours = vars(memory).pop("_update_msg_store", None) if loop.library and memory is not None else None
+        try:
+            scores = dict(_Player(frame.modules, graph, loop).scores(sorted(set(rows))))
+        finally:
+            if ours is not None:  # the library's own sort was used
+                memory._update_msg_store = ours
+            if memory is not None:
+                memory.reset_state()
+                memory.eval()
     return np.array([scores[row] for row in rows])
-
-
-@contextmanager
-def _as_fed(steps: PygSteps, loop: Loop) -> Iterator[None]:
-    """The copied modules with the library's own sort, if the loop has it; restored afterwards."""
-    memory = steps.memory
-    ours = vars(memory).pop("_update_msg_store", None) if loop.library and memory is not None else None
-    try:
-        yield
-    finally:
-        if ours is not None:
-            memory._update_msg_store = ours
-        if memory is not None:
-            memory.reset_state()
-            memory.eval()
 
 
 class _Player:

@@ -37,6 +37,7 @@ from cody.adapters.modules import LogitPredictor, check_modules, copied, evaluat
 from cody.adapters.past import Events, Past, recent
 from cody.adapters.pyg_ways import CLOSE, Frame, choose_way, updater
 from cody.adapters.sourced import SourcedModel
+from cody.adapters.trials import ScoresTogether
 from cody.errors import CallError, ModelError, SlowModelWarning
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph, whole_number
 from cody.graph.grid import make_grid, usual_splits
@@ -45,7 +46,6 @@ from cody.utils.words import count
 
 STATE = ("memory", "last_update", "_assoc")  # buffers of a TGNMemory that are not weights
 ROW_BY_ROW = ("time_enc", "msg_s_module", "msg_d_module", "gru", "memory_updater")  # parts of a TGNMemory
-LINKS_AT_ONCE = 1024  # bounds the temporary memory
 GRU_WEIGHTS = {"weight_ih", "weight_hh", "bias_ih", "bias_hh"}
 PLACE_OF_A_STORE = 64  # bytes of an entry of a message store; its tensors are shared
 
@@ -125,7 +125,7 @@ def wrap(
     given |= {"classes": classes, "about": about, "threshold": threshold, "snapshot_bytes": snapshot_bytes}
     frame = Frame(steps, feeding, given)
     if memory is None:
-        return frame.model(graph, score_many=steps.score_many)
+        return frame.model(graph, "score_many")
     way, reason = choose_way(frame, graph, fast=fast)
     if reason:
         warnings.warn(f"explanations will be slow: {reason} (fast=False: no warning)", SlowModelWarning, stacklevel=2)
@@ -182,8 +182,10 @@ def twice(subgraph: Subgraph) -> Subgraph:
     return Subgraph(np.tile(nodes, 2), of, edges, np.tile(rows, 2), ends)
 
 
-class PygSteps:
+class PygSteps(ScoresTogether):
     """The functions of `from_steps`, on top of the user's modules, and what a table of their memory needs."""
+
+    together = 1024  # bounds the temporary memory
 
     def __init__(self, modules: Modules, node_features: Tensor | None, options: Options, outputs: int = 1) -> None:
         self.memory, self.gnn, self.link_predictor = modules
@@ -215,20 +217,13 @@ class PygSteps:
     def reads(self, query: Query, past: Past) -> IntArray:
         return self.subgraph([query], [past]).nodes
 
-    def score(self, query: Query, past: Past) -> FloatArray:
-        return self.score_links([query], past)[0]
-
-    def score_links(self, links: Sequence[Query], past: Past) -> FloatArray:
-        """Many links of one moment at once. [m]"""
-        parts = [links[first : first + LINKS_AT_ONCE] for first in range(0, len(links), LINKS_AT_ONCE)]
-        return np.concatenate([self._scores(part, [past]) for part in parts])
-
     def score_many(self, query: Query, pasts: Sequence[Past]) -> FloatArray:
         """One link in many histories at once, which have the same memory, or none."""
-        return self._scores([query], pasts)
+        return self.scores([query], pasts)
 
     @torch.no_grad()
-    def _scores(self, links: Sequence[Query], pasts: Sequence[Past]) -> FloatArray:
+    def scores(self, links: Sequence[Query], pasts: Sequence[Past]) -> FloatArray:
+        """The scores of all links in each history, of which there are several only for a single link."""
         subgraph = self.subgraph(links, pasts)
         return self.answers(subgraph, pasts[0].graph, *self.state_of(links[0], subgraph))
 

@@ -29,6 +29,7 @@ CLOSE = 1e-4  # two computations of a logit; rounding moves it by far less
 TRIED = 2_000  # rows of a test log, at most, unless batches are larger
 FEW_BATCHES, FEW_ROWS = 10, 100
 QUERIES, CANDIDATES = 3, 64
+OF_STATE = ("start", "observe", "save", "restore")  # what feeds a memory, saves it and puts it back
 PARTS = ("msg_s_module", "msg_d_module", "aggr_module", "time_enc", "msg_s_store", "msg_d_store")  # of a TGNMemory
 
 
@@ -39,19 +40,14 @@ class Frame(NamedTuple):
     feeding: Feeding
     given: dict[str, Any]  # identity, hops and so on, for `from_steps`
 
-    def model(self, graph: TemporalGraph, **more: Any) -> HistoryModel:
-        """The HistoryModel of the user's modules, with functions that depend on the method."""
+    def model(self, graph: TemporalGraph, *functions: str) -> HistoryModel:
+        """The HistoryModel of the user's modules, with the functions of the steps that a method needs."""
         grid, steps = self.feeding.grid, self.steps
+        called = {name: getattr(steps, name) for name in ("score", "score_links", *functions)}
         fed: dict[str, Any] = {"batch": grid.size, "splits": grid.splits, "sees_own_batch": self.feeding.sees_own_batch}
-        scoring = {"score": steps.score, "score_links": steps.score_links}
-        made = from_steps(graph, **scoring, **fed, **self.given, **more)
+        made = from_steps(graph, **called, **fed, **self.given)
         made.modules = steps
         return made
-
-    @property
-    def of_state(self) -> dict[str, Any]:
-        """The functions that feed the memory, save it and put it back."""
-        return {name: getattr(self.steps, name) for name in ("start", "observe", "save", "restore")}
 
     @property
     def name(self) -> str:
@@ -64,17 +60,17 @@ Way = Callable[[Frame, TemporalGraph], HistoryModel | SourcedModel]
 
 def replaying_everything(frame: Frame, graph: TemporalGraph) -> HistoryModel:
     """Everything from the first event, for each answer: valid for all modules."""
-    return frame.model(graph, start=frame.steps.start, observe=frame.steps.observe)
+    return frame.model(graph, "start", "observe")
 
 
 def replaying_from_states(frame: Frame, graph: TemporalGraph) -> HistoryModel:
     """Everything since the last saved state before the oldest change."""
-    return frame.model(graph, **frame.of_state)
+    return frame.model(graph, *OF_STATE)
 
 
 def replaying_what_reaches(frame: Frame, graph: TemporalGraph) -> HistoryModel:
     """The same, without events that cannot reach the nodes that are read."""
-    return frame.model(graph, **frame.of_state, reads=frame.steps.reads)
+    return frame.model(graph, *OF_STATE, "reads")
 
 
 def event_sourced(frame: Frame, graph: TemporalGraph) -> SourcedModel:

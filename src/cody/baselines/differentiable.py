@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -62,8 +62,7 @@ class Chains:
         return sums.index_add(0, self.owner, probabilities[:, None] * values)
 
 
-@dataclass(frozen=True, slots=True)
-class Generation:
+class Generation(NamedTuple):
     """g versions that can be computed together from those of earlier generations."""
 
     own: Chains
@@ -82,20 +81,15 @@ class SoftMemory:
 
     def read(self, model: SoftModel, weights: Tensor) -> Tensor:
         """The memory of each node. [m + 1] → [n, d]"""
-        known = model.read_versions(self.known)
-        values = torch.cat([known.new_zeros(1, model.network.sizes.dimension), known])
-        for generation in self.generations:
-            values = torch.cat([values, _remember(cast(TGN, model.network), generation, values, weights)])
+        network, known = cast(TGN, model.network), model.read_versions(self.known)
+        values = torch.cat([known.new_zeros(1, network.sizes.dimension), known])
+        for own, other, elapsed, edge in self.generations:
+            probabilities = own.probabilities(weights)
+            own_memory = own.mean(probabilities, values[own.version])
+            since = own.mean(probabilities, network.encode(elapsed))
+            other_memory = other.mean(other.probabilities(weights), values[other.version])
+            values = torch.cat([values, network.remember_since(own_memory, other_memory, edge, since)])
         return self.latest.mean(self.latest.probabilities(weights), values[self.latest.version])
-
-
-def _remember(network: TGN, generation: Generation, values: Tensor, weights: Tensor) -> Tensor:
-    own, other = generation.own, generation.other
-    probabilities = own.probabilities(weights)
-    own_memory = own.mean(probabilities, values[own.version])
-    since = own.mean(probabilities, network.encode(generation.elapsed))
-    other_memory = other.mean(other.probabilities(weights), values[other.version])
-    return network.remember_since(own_memory, other_memory, generation.edge, since)
 
 
 @dataclass(frozen=True, slots=True)
