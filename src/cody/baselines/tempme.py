@@ -101,9 +101,10 @@ def _sample(src: IntArray, dst: IntArray, query: Query, rng: np.random.Generator
     for end in dict.fromkeys((query.src, query.dst)):
         latest = np.flatnonzero((src == end) | (dst == end))[::-1][:first]
         for one in latest.tolist():
-            touching = _ends_among(src[:one], dst[:one], (src[one], dst[one])).any(axis=0)
+            touching = np.flatnonzero(_ends_among(src[:one], dst[:one], (src[one], dst[one])).any(axis=0))
             for two in _draw(touching, draws, rng):
-                within = _ends_among(src[:two], dst[:two], (src[one], dst[one], src[two], dst[two])).all(axis=0)
+                nodes = src[one], dst[one], src[two], dst[two]
+                within = np.flatnonzero(_ends_among(src[:two], dst[:two], nodes).all(axis=0))
                 three = _draw(within, 1, rng)[0] if two != MISSING else MISSING
                 found.append((one, two, three))
                 kinds.append(kind_of(end, _pair(src, dst, one), _pair(src, dst, two), _pair(src, dst, three)))
@@ -115,9 +116,9 @@ def _ends_among(src: IntArray, dst: IntArray, nodes: Sequence[int]) -> BoolArray
     return np.array([(ends[:, None] == np.array(nodes)).any(axis=1) for ends in (src, dst)])
 
 
-def _draw(which: BoolArray, count: int, rng: np.random.Generator) -> list[int]:
-    """Up to `count` different places; MISSING if there is none."""
-    drawn: list[int] = rng.permutation(np.flatnonzero(which))[:count].tolist()
+def _draw(places: IntArray, count: int, rng: np.random.Generator) -> list[int]:
+    """Up to `count` different ones; MISSING if there is none."""
+    drawn: list[int] = rng.permutation(places)[:count].tolist()
     return drawn or [MISSING]
 
 
