@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import operator
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -308,10 +309,8 @@ def finite_time(time: Any) -> float:
 def whole_number(what: str, value: Any) -> int:
     """An int or a numpy integer; 1.0, True and "1" are errors."""
     if not isinstance(value, bool | np.bool_):  # older versions of numpy count with theirs
-        try:
+        with suppress(TypeError):
             return operator.index(value)
-        except TypeError:
-            pass
     raise CallError(f"{what} must be a whole number, not {_shortened(value)}")
 
 

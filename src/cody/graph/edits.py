@@ -87,17 +87,8 @@ def imagined_rows(graph: TemporalGraph, edits: Sequence[Edit], base_identity: st
     rank = np.empty(len(edits), dtype=np.int64)
     rank[np.lexsort((np.arange(len(edits)), time, next_real))] = np.arange(len(edits))
     features = None if graph.features is None else np.stack([_features(graph, edit) for edit in edits])
-    return Imagined(
-        edits=tuple(edits),
-        src=src.astype(np.int32),
-        dst=dst.astype(np.int32),
-        time=time.astype(np.float64),
-        features=features,
-        next_real=next_real,
-        rank=rank,
-        base_identity=base_identity,
-        replaces=replaces,
-    )
+    ends = src.astype(np.int32), dst.astype(np.int32)
+    return Imagined(tuple(edits), *ends, time.astype(np.float64), features, next_real, rank, base_identity, replaces)
 
 
 def _event(graph: TemporalGraph, edit: Edit) -> tuple[int, int, float, int, int]:

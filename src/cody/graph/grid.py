@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import overload
+from typing import Any, TypeVar
 
 import numpy as np
 
 from cody.errors import CallError
 from cody.graph.columns import IntArray, whole_number
 from cody.graph.log import TemporalGraph
+
+Rows = TypeVar("Rows", int, IntArray)
 
 
 @dataclass(frozen=True)
@@ -38,34 +40,26 @@ class Grid:
         batches = -(-np.diff(self._starts) // self.size)
         return np.concatenate([[0], np.cumsum(batches)]).astype(np.int64)
 
-    @overload
-    def number(self, rows: int) -> int: ...
-    @overload
-    def number(self, rows: IntArray) -> IntArray: ...
-    def number(self, rows: int | IntArray) -> int | IntArray:
+    def number(self, rows: Rows) -> Rows:
         """The number of the batch that each row belongs to."""
         if not self.splits:
             return rows // self.size
         part = np.searchsorted(self._starts, rows, side="right") - 1
-        numbers: IntArray = self._numbers[part] + (rows - self._starts[part]) // self.size
-        return int(numbers) if np.ndim(numbers) == 0 else numbers
+        numbers: Any = self._numbers[part] + (rows - self._starts[part]) // self.size
+        return numbers if np.ndim(numbers) else numbers.item()
 
     def first(self, number: int) -> int:
         """The first row of a batch."""
         part = int(np.searchsorted(self._numbers, number, side="right")) - 1 if self.splits else 0
         return int(self._starts[part]) + (number - int(self._numbers[part])) * self.size
 
-    @overload
-    def line(self, rows: int) -> int: ...
-    @overload
-    def line(self, rows: IntArray) -> IntArray: ...
-    def line(self, rows: int | IntArray) -> int | IntArray:
+    def line(self, rows: Rows) -> Rows:
         """The first row of the batch that each row belongs to."""
         if not self.splits:
             return rows // self.size * self.size
         start = self._starts[np.searchsorted(self._starts, rows, side="right") - 1]
-        lines: IntArray = start + (rows - start) // self.size * self.size
-        return int(lines) if np.ndim(lines) == 0 else lines
+        lines: Any = start + (rows - start) // self.size * self.size
+        return lines if np.ndim(lines) else lines.item()
 
     def batches(self, stop: int) -> range:
         """The numbers of the batches that have rows before `stop`."""

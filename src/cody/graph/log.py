@@ -257,9 +257,13 @@ class TemporalGraph:
 
     def node(self, name: Any) -> int:
         """The id of the node that the user calls `name`."""
-        if self.names is None:
-            return self._node_number(name)
         wanted = str(name)
+        if self.names is None:
+            try:
+                number = int(wanted)
+            except ValueError:
+                raise CallError(f"node {name!r} is not a number, and the nodes of this graph have no names") from None
+            return self._existing(number)
         numbers = self.names.dtype.kind in "iu"
         if numbers and not re.fullmatch("0|-?[1-9][0-9]{0,19}", wanted):
             found = np.empty(0, dtype=np.int64)  # "07" and "7.0" are not the name of any node
@@ -268,13 +272,6 @@ class TemporalGraph:
         if not found.size:
             raise CallError(f"there is no node {wanted!r}{did_you_mean(wanted, self.names)}")
         return int(found[0])
-
-    def _node_number(self, name: Any) -> int:
-        try:
-            node = int(str(name))
-        except ValueError:
-            raise CallError(f"node {name!r} is not a number, and the nodes of this graph have no names") from None
-        return self._existing(node)
 
     def _existing(self, node: int) -> int:
         node = columns.whole_number("node", node)
@@ -357,13 +354,10 @@ class TemporalGraph:
         names = self.names_of_features()
         if not 0 < len(names) <= SHOWN_FEATURES:
             return ""
-        values = self._features_in_words(row)
-        was = values
-        if self.imagined is not None and row >= self.num_events:
-            place = row - self.num_events
-            if isinstance(self.imagined.edits[place], Alter):
-                was = self._features_in_words(int(self.imagined.replaces[place]))
-        changes = zip(names, was, values, strict=True)
+        old_row, place = row, row - self.num_events
+        if self.imagined is not None and place >= 0 and isinstance(self.imagined.edits[place], Alter):
+            old_row = int(self.imagined.replaces[place])
+        changes = zip(names, self._features_in_words(old_row), self._features_in_words(row), strict=True)
         return ", ".join(f"{name} {new}" if old == new else f"{name} {old} → {new}" for name, old, new in changes)
 
     def _features_in_words(self, row: int) -> list[str]:

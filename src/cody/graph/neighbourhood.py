@@ -9,17 +9,8 @@ from typing import Any
 import numpy as np
 
 from cody.errors import CallError
-from cody.graph import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    Query,
-    TemporalGraph,
-    check_query,
-    is_in,
-    sorted_unique,
-    whole_number,
-)
+from cody.graph.columns import BoolArray, FloatArray, IntArray, is_in, sorted_unique, whole_number
+from cody.graph.log import Query, TemporalGraph, check_query
 from cody.graph.protected import Protected
 from cody.utils.signatures import readable_help
 
@@ -188,11 +179,7 @@ def candidates(
     check_query(graph, query)
     hops = min(hops, graph.num_nodes)  # no path is longer than that
     real = np.sort(nearest(graph, query, hops, size, near, protect and protect.at(query)))
-    imagined = graph.imagined_before(query)
-    if not len(imagined):
-        return real
-    both = np.concatenate([real, imagined])
-    return graph.in_time_order(both)
+    return graph.in_time_order(np.concatenate([real, graph.imagined_before(query)]))
 
 
 def nearest(

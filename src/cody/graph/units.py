@@ -49,12 +49,16 @@ class UnitKind:
     labels: Callable[[TemporalGraph, Query, IntArray], list[tuple[Label, ...]]]  # the units that each row belongs to
     rows: Callable[[TemporalGraph, int, Sequence[Label]], list[IntArray]]  # all rows below a number, for each label
     words: Callable[[TemporalGraph, Label], str]  # the name of a unit, without the noun
-    noun: Callable[[TemporalGraph], str]  # what one such unit is called
+    thing: str  # what one such unit is called
     find: Callable[[TemporalGraph, str], Label] | None = None  # the label that a user's text means; None: not by text
-    anchors: Callable[[TemporalGraph, Query, int, Sequence[Label]], list[int | None]] | None = (
-        None  # see `node_anchors`
-    )
+    # See `node_anchors`.
+    anchors: Callable[[TemporalGraph, Query, int, Sequence[Label]], list[int | None]] | None = None
     options: tuple[tuple[str, Any], ...] = ()  # what it was given, for documents
+    talk: str = ""  # what such a unit is called where events make up a conversation
+
+    def noun(self, graph: TemporalGraph) -> str:
+        """What one such unit is called."""
+        return self.talk if self.talk and graph.name_of_event() in TALKS else self.thing
 
     def units(self, graph: TemporalGraph, before: int, labels: Sequence[Label]) -> list[Unit]:
         """The units of these labels, with all their events before a row.
@@ -93,10 +97,6 @@ def find_unit(graph: TemporalGraph, kind: UnitKind, text: str) -> Unit:
     return unit
 
 
-def _always(noun: str, graph: TemporalGraph) -> str:
-    return noun
-
-
 # The two nodes of an event.
 
 
@@ -116,10 +116,6 @@ def _pair_rows(graph: TemporalGraph, before: int, labels: Sequence[Any]) -> list
 
 def _pair_words(graph: TemporalGraph, label: Any) -> str:
     return " ↔ ".join(sanitize(graph.name(node), 24) for node in label)
-
-
-def _pair_noun(graph: TemporalGraph) -> str:
-    return "conversation" if graph.name_of_event() in TALKS else "pair"
 
 
 def _pair_found(graph: TemporalGraph, text: str) -> Label:
@@ -147,10 +143,6 @@ def _node_rows(graph: TemporalGraph, before: int, labels: Sequence[Any]) -> list
 
 def _node_words(graph: TemporalGraph, label: Any) -> str:
     return sanitize(graph.name(label), 24)
-
-
-def _node_found(graph: TemporalGraph, text: str) -> Label:
-    return graph.node(text)
 
 
 def node_anchors(
@@ -231,7 +223,7 @@ class _Period(NamedTuple):
         return self.begin((typed if typed.tzinfo else typed.replace(tzinfo=zone())).timestamp())
 
     def kind(self) -> UnitKind:
-        return UnitKind(self.word, self.labels, self.rows, self.words, partial(_always, self.word), self.find)
+        return UnitKind(self.word, self.labels, self.rows, self.words, self.word, self.find)
 
 
 _HOUR_STARTS = {"minute": 0, "second": 0, "microsecond": 0}
@@ -276,7 +268,7 @@ def session(gap: float = GAP) -> UnitKind:
         raise CallError(f"the gap between sessions must be a time above 0, not {gap}")
     chosen = float(gap)
     labels, rows = partial(_session_labels, gap=chosen), partial(_session_rows, gap=chosen)
-    return UnitKind("session", labels, rows, _session_words, partial(_always, "session"), options=(("gap", chosen),))
+    return UnitKind("session", labels, rows, _session_words, "session", options=(("gap", chosen),))
 
 
 # A user's function.
@@ -328,7 +320,7 @@ def labelled_by(function: Callable[[TemporalGraph, IntArray], Sequence[Label]]) 
     if not callable(function):
         raise CallError(f"by is a kind of unit such as cody.graph.units.pair, or a function, not {function!r:.60}")
     own = _Own(function)
-    return UnitKind(own.name, own.labels, own.rows, own.words, partial(_always, "unit"))
+    return UnitKind(own.name, own.labels, own.rows, own.words, "unit")
 
 
 def as_kind(by: UnitKind | Callable[[TemporalGraph, IntArray], Sequence[Label]] | None) -> UnitKind | None:
@@ -340,11 +332,10 @@ def nodes(*, ends: bool = False) -> UnitKind:
     """All events of a node; of the two nodes that a question is about only if `ends`."""
     labels, anchors = partial(_node_labels, ends=ends), partial(node_anchors, ends=ends)
     options = (("ends", True),) if ends else ()
-    noun = partial(_always, "node")
-    return UnitKind("node", labels, _node_rows, _node_words, noun, _node_found, anchors, options)
+    return UnitKind("node", labels, _node_rows, _node_words, "node", TemporalGraph.node, anchors, options)
 
 
-pair = UnitKind("pair", _pair_labels, _pair_rows, _pair_words, _pair_noun, _pair_found)
+pair = UnitKind("pair", _pair_labels, _pair_rows, _pair_words, "pair", _pair_found, talk="conversation")
 node = nodes()
 day = _DAY.kind()
 hour = _HOUR.kind()
