@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cody.data import readers
 from cody.data.arrow import pa
 from cody.data.campus import campus
 from cody.data.mechanisms import MECHANISMS, planted
-from cody.data.query import is_query, read_query
-from cody.data.readers import exists, files_to_suggest, from_table, from_temporal_data, read_events, two_sided
+from cody.data.readers import read_events
 from cody.data.streams import ByteStream, at_most_bytes, errors_about, read_text_columns, unpack_gzip
 from cody.data.summary import summarise
 from cody.data.tgb import is_tgb, load_tgb
@@ -119,17 +119,17 @@ def _load(source: Any, columns: dict[str, Any]) -> TemporalGraph:
     if isinstance(source, str) and source.split()[:1] and source.split()[0] in MECHANISMS:
         _reject_columns(columns, f"{source!r} is a generated log with known columns")
         return planted(source).graph
-    if is_query(source):
-        return read_query(source, **columns)
+    if readers.is_query(source):
+        return readers.read_query(source, **columns)
     if is_hub_address(source):
         return read_events(hub_folder(source), **columns)
-    if isinstance(source, str) and is_tgb(source) and not exists(Path(source)):
+    if isinstance(source, str) and is_tgb(source) and not readers.exists(Path(source)):
         _reject_columns(columns, f"{source!r} is a data set of TGB with known columns")
         return load_tgb(source)
     if isinstance(source, str) and not source.strip():
         raise CallError(f"data must be the name of a data set or a path, not {source!r}")
-    if isinstance(source, str) and not exists(Path(source)) and not _looks_like_a_path(source):
-        visible, events = files_to_suggest(Path())
+    if isinstance(source, str) and not readers.exists(Path(source)) and not _looks_like_a_path(source):
+        visible, events = readers.files_to_suggest(Path())
         known = did_you_mean(source, [*_names(), *visible], [*events, *_names()])
         raise CallError(f"{source!r} is neither a data set nor a file{known}")
     if isinstance(source, str | os.PathLike):
@@ -138,9 +138,9 @@ def _load(source: Any, columns: dict[str, Any]) -> TemporalGraph:
         _reject_columns(columns, "this is already a TemporalGraph")
         return source
     if hasattr(source, "__arrow_c_stream__") or hasattr(source, "iloc"):  # pyarrow, polars, …; any version of pandas
-        return from_table(source, **columns)
+        return readers.from_table(source, **columns)
     if all(hasattr(source, name) for name in ("src", "dst", "t")):
-        return from_temporal_data(source, **columns)
+        return readers.from_temporal_data(source, **columns)
     hint = "; give what its collect() returns" if hasattr(source, "collect") else ""  # polars, Spark: a plan, no table
     raise CallError(f"data must be a name, a path, a table or a TemporalData, not {type(source).__name__}{hint}")
 
@@ -300,7 +300,7 @@ def _read_network_repository_forums(file: Path) -> TemporalGraph:
     except (zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError) as error:
         raise DataError(f"{file} is not the zip of fb-forum.edges ({first_line(error)})") from None
     users, forums, time = (table[name].to_numpy() for name in table.column_names)
-    src, dst, names = two_sided(users, forums, ("user ", "forum "))
+    src, dst, names = readers.two_sided(users, forums, ("user ", "forum "))
     return TemporalGraph.from_arrays(src, dst, time, names=names, sort=True)
 
 

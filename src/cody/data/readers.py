@@ -10,24 +10,23 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cody.data import columns
+from cody.data import choice, columns
 from cody.data.arrow import compute, pa, parquet, types
-from cody.data.choice import NO_HEADER, EventColumns, GivenColumns, TableHead, choose_columns, rule_of_labels
+from cody.data.choice import EventColumns, GivenColumns, LabelOptions, LabelRule, TableHead
 from cody.data.columns import Integers
-from cody.data.labels import LabelOptions, LabelRule, Labels, check_no_names, read_labels
-from cody.data.query import is_query
 from cody.data.streams import errors_about, largest_unpacked, open_text, read_text_columns, starts_with, too_large
 from cody.errors import CallError, DataError, did_you_mean, first_line
 from cody.graph import TemporalGraph
 from cody.graph.columns import first_row, hand_over
+from cody.utils.extras import needed_by
 from cody.utils.files import load_array
 
 JODIE_COLUMNS = ["user_id", "item_id", "timestamp", "state_label", "comma_separated_list_of_features"]
@@ -91,17 +90,12 @@ def read_events(
     with errors_about(file):
         if file.stat().st_size == 0:
             raise DataError("the file is empty")
-        if starts_with(file, b"PAR1"):
-            with errors_of_parquet():
-                chosen = choose_columns(_parquet_head(file), given, labels.label)
-            return _graph(ParquetColumns(file, chosen), chosen, unit, sort, labels)
-        head = _header(file, separator) if header else _no_header(file, separator)
-        if head.names == ML_COLUMNS and not any(given):
-            return _read_ml(file, unit, sort, labels)
-        if head.names == JODIE_COLUMNS and not any(given):
-            return _read_jodie(file, unit, sort, labels)
-        chosen = choose_columns(head, given, label, header=header)
-        return _graph(_csv_table(file, head, chosen), chosen, unit, sort, labels)
+        head = _head_of_file(file, header, separator)
+        if (read := _known_format(head, given)) is not None:
+            return read(file, unit, sort, labels)
+        chosen = choice.choose_columns(head, given, label, header=header or not head.delimiter)
+        table = _csv_table(file, head, chosen) if head.delimiter else ParquetColumns(file, chosen)
+        return _graph(table, chosen, unit, sort, labels)
 
 
 def unused_columns(
@@ -124,13 +118,10 @@ def unused_columns(
     file, given = Path(path), GivenColumns(*(columns.get(name) for name in GivenColumns._fields))
     if is_query(path) or not file.is_file():
         return []
-    if starts_with(file, b"PAR1"):
-        head = _parquet_head(file)
-    else:
-        head = _header(file, separator) if header else _no_header(file, separator)
-    if head.names in (ML_COLUMNS, JODIE_COLUMNS) and not any(given):
+    head = _head_of_file(file, header, separator)
+    if _known_format(head, given) is not None:
         return []
-    chosen = choose_columns(head, given, label, header=header)
+    chosen = choice.choose_columns(head, given, label, header=header or not head.delimiter)
     return [name for name in head.names if name not in chosen.needed]
 
 
@@ -171,7 +162,7 @@ def from_table(
     (TemporalGraph(3 nodes, 2 events), 'ann')
     """
     arrow = _as_arrow(table)
-    chosen = choose_columns(_head(arrow.schema), GivenColumns(src, dst, time, features), label)
+    chosen = choice.choose_columns(_head(arrow.schema), GivenColumns(src, dst, time, features), label)
     return _graph(arrow, chosen, unit, sort, LabelOptions(label, label_name, label_names, event_name))
 
 
@@ -209,9 +200,7 @@ def from_temporal_data(
     if times.dtype.kind in "iuf" and times.ndim == 1:  # from_arrays rejects everything else
         times = columns.in_seconds(times.astype(np.float64), "t", unit)
     labels = _labels_of_data(data, LabelOptions(None, label_name, label_names, event_name))
-    return TemporalGraph.from_arrays(
-        sources, destinations, times, features=features, names=names, sort=sort, event_name=event_name, **labels
-    )
+    return TemporalGraph.from_arrays(sources, destinations, times, features=features, names=names, sort=sort, **labels)
 
 
 def _labels_of_data(data: Any, options: LabelOptions) -> dict[str, Any]:
@@ -219,24 +208,14 @@ def _labels_of_data(data: Any, options: LabelOptions) -> dict[str, Any]:
     given = getattr(data, "y", None)
     values = None if given is None else columns.to_numpy(given, "y")
     if values is None or values.ndim != 1 or values.dtype.kind not in "iufb" or len(values) != len(data.src):
-        check_no_names(options)
-        return {}
-    return _label_columns(read_labels(pa.chunked_array([values]), LabelRule("label", guessed=True), options), options)
-
-
-def _label_columns(found: Labels | None, options: LabelOptions) -> dict[str, Any]:
-    """Labels as arguments of `from_arrays`."""
-    if found is None:
-        check_no_names(options)
-        return {}
-    return {"labels": found.classes, "label_names": found.names}
+        return choice.without_labels(options)
+    return choice.read_labels(pa.chunked_array([values]), LabelRule("label", guessed=True), options)
 
 
 def _labels_in(table: Any, rule: LabelRule | None, options: LabelOptions) -> dict[str, Any]:
     if rule is None:
-        return _label_columns(None, options)
-    named = table[rule.names_in] if rule.names_in else None
-    return _label_columns(read_labels(table[rule.column], rule, options, named), options)
+        return choice.without_labels(options)
+    return choice.read_labels(table[rule.column], rule, options, table[rule.names_in] if rule.names_in else None)
 
 
 def two_sided(src: Integers, dst: Integers, words: tuple[str, str]) -> tuple[Integers, Integers, list[str]]:
@@ -303,12 +282,27 @@ def _first_lines(file: Path) -> list[bytes]:
         return stream.read(10**6).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
 
 
+def _head_of_file(file: Path, header: bool, separator: str | None) -> TableHead:
+    """The head of a Parquet file, which has no delimiter, or of a csv."""
+    if starts_with(file, b"PAR1"):
+        with errors_of_parquet():
+            return _head(parquet.read_schema(file))
+    return _header(file, separator) if header else _no_header(file, separator)
+
+
+def _known_format(head: TableHead, given: GivenColumns) -> Callable[..., TemporalGraph] | None:
+    """What reads a csv of a format whose columns are known, unless a user names others."""
+    if any(given) or not head.delimiter:
+        return None
+    return _read_ml if head.names == ML_COLUMNS else _read_jodie if head.names == JODIE_COLUMNS else None
+
+
 def _header(file: Path, separator: str | None) -> TableHead:
     """The head of a csv whose first line names the columns."""
     text = _text_line(_first_lines(file)[0])
     names, delimiter = _cells(text, "line 1, which must name the columns,", separator)
     if all(re.fullmatch(r"[-+.\deE]*", name) for name in names):
-        raise DataError(f"line 1 must name the columns (src,dst,time), but it is {text[:80]!r}; {NO_HEADER}")
+        raise DataError(f"line 1 must name the columns (src,dst,time), but it is {text[:80]!r}; {choice.NO_HEADER}")
     return TableHead(names, delimiter=delimiter, skip=1)
 
 
@@ -355,10 +349,6 @@ def _one_character(separator: str) -> str:
     if not isinstance(character, str) or len(character) != 1 or not character.isascii() or character in '"\r\n':
         raise CallError(f"separator is one character, such as ';' or 'tab', not {separator!r:.60}")
     return character
-
-
-def _parquet_head(file: Path) -> TableHead:
-    return _head(parquet.read_schema(file))
 
 
 def _head(schema: Any) -> TableHead:
@@ -417,14 +407,14 @@ def _declared_size(metadata: Any, columns: list[str]) -> int:
 
 
 def _csv_table(file: Path, head: TableHead, chosen: EventColumns) -> Any:
-    ids_as_text = {chosen.src: pa.string(), chosen.dst: pa.string()}  # "007" is not 7
-    names_as_text = {chosen.label.names_in: pa.string()} if chosen.label and chosen.label.names_in else {}
-    as_text = ids_as_text | names_as_text
+    ids = (chosen.src, chosen.dst)
+    as_text = [*ids, chosen.label.names_in] if chosen.label and chosen.label.names_in else ids  # "007" is not 7
     with open_text(file) as stream:
-        table = read_text_columns(stream, head.names, head.delimiter, skip=head.skip, types=as_text)
-    for name in ids_as_text:
-        ids = columns.integers_if_possible(compute.utf8_trim_whitespace(table[name]))
-        table = table.set_column(head.names.index(name), name, ids)
+        kinds = dict.fromkeys(as_text, pa.string())
+        table = read_text_columns(stream, head.names, head.delimiter, skip=head.skip, types=kinds)
+    for name in ids:
+        numbers = columns.integers_if_possible(compute.utf8_trim_whitespace(table[name]))
+        table = table.set_column(head.names.index(name), name, numbers)
     return table
 
 
@@ -443,8 +433,7 @@ def _read_jodie(file: Path, unit: str | None, sort: bool, labels: LabelOptions) 
         features=columns.feature_table(table, names[4:])[0],
         names=node_names,
         sort=sort,
-        event_name=labels.event_name,
-        **_labels_in(table, rule_of_labels(labels.label, names, ()), labels),
+        **_labels_in(table, choice.rule_of_labels(labels.label, names, ()), labels),
     )
 
 
@@ -464,8 +453,7 @@ def _read_ml(file: Path, unit: str | None, sort: bool, labels: LabelOptions) -> 
         features=_padded_table(Path(f"{stem}.npy"), rows=len(src)),
         node_features=_padded_table(Path(f"{stem}_node.npy"), rows=None),
         sort=sort,
-        event_name=labels.event_name,
-        **_labels_in(table, rule_of_labels(labels.label, ML_COLUMNS[1:], ()), labels),
+        **_labels_in(table, choice.rule_of_labels(labels.label, ML_COLUMNS[1:], ()), labels),
     )
 
 
@@ -518,7 +506,6 @@ def _graph(table: Any, chosen: EventColumns, unit: str | None, sort: bool, label
         feature_names=feature_names,
         names=names,
         sort=sort,
-        event_name=labels.event_name,
         **_labels_in(table, chosen.label, labels),
     )
 
@@ -528,3 +515,47 @@ def _small(ids: Any) -> Any:
     if not isinstance(ids, np.ndarray) or not (ids.min() >= -(2**31) and ids.max() < 2**31):
         return ids
     return ids.astype(np.int32, copy=False)
+
+
+# Events by an SQL query: `duckdb:events.db?query=SELECT …`, answered by DuckDB. What follows `?query=` is the query as
+# it is. Without a file (`duckdb:?query=…`), it may name csv and Parquet files, as DuckDB's queries can.
+
+SCHEME, QUERY = "duckdb:", "?query="
+FORM = 'duckdb:events.db?query=SELECT "from" AS src, "to" AS dst, sent AS time FROM mails ORDER BY sent'
+
+
+def is_query(source: Any) -> TypeGuard[str]:
+    """Whether a source is the address of a query, by its form."""
+    return isinstance(source, str) and source.startswith(SCHEME)
+
+
+def read_query(address: str, **columns: Any) -> TemporalGraph:
+    """The events that a query returns.
+
+    Args:
+        address: `duckdb:FILE?query=SQL`.
+        columns: Those of `from_table`.
+    """
+    file, given, query = address.removeprefix(SCHEME).partition(QUERY)
+    for name in ("header", "separator"):
+        if name in columns:
+            raise CallError(f"{name} is about csv files; of a query, the columns have names")
+    with needed_by("a query of DuckDB"):
+        import duckdb
+    if file and not Path(file).is_file():
+        raise DataError(f"there is no file {file} to query")
+    try:
+        with duckdb.connect(file or ":memory:", read_only=bool(file)) as connection:
+            if not given or not query.strip():
+                raise CallError(f"{address!r:.60} says no query{_tables(connection)}; for example {FORM}")
+            table = connection.sql(query)
+            if table is None:
+                raise DataError(f"the query returns no table: {query!r:.200}")
+            return from_table(table.to_arrow_table(), **columns)
+    except duckdb.Error as error:
+        raise DataError(f"DuckDB cannot answer {query or file!r:.200}: {first_line(error)}") from None
+
+
+def _tables(connection: Any) -> str:
+    names = [name for (name,) in connection.sql("SELECT table_name FROM duckdb_tables()").fetchall()]
+    return f" (tables: {', '.join(names[:20])})" if names else ""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cody.data.arrow import pa, parquet
-from cody.data.labels import NAME_OF_LABEL
+from cody.data.choice import NAME_OF_LABEL
 from cody.errors import CallError
 from cody.graph import TemporalGraph
 from cody.utils.files import replacing
