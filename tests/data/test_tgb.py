@@ -25,7 +25,7 @@ from tgb.linkproppred import dataset as tgb
 from tgb.linkproppred.evaluate import Evaluator
 from tgb.utils.utils import save_pkl
 
-from cody.data.tgb import negatives
+from cody.data.tgb import _sampler, negatives
 
 EVENTS, USERS, PAGES = 120, 6, 12
 
@@ -35,6 +35,7 @@ def wiki(tmp_path, monkeypatch):
     """The files of a small tgbl-wiki, which have two features, and negatives for its last 30 %."""
     monkeypatch.setattr(tgb, "PROJ_DIR", f"{tmp_path}/")
     negatives.cache_clear()
+    _sampler.cache_clear()
     folder = tmp_path / "datasets" / "tgbl_wiki"
     folder.mkdir(parents=True)
     rng = np.random.default_rng(0)

@@ -14,7 +14,7 @@ a post in the forum of that topic is likely, and without it only noise leads the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,9 +38,6 @@ class Campus:
 
     graph: TemporalGraph
     causes: tuple[frozenset[int], ...]
-
-
-Add = Callable[..., Nodes]  # source, destination, time and, if known, cause → the positions of these events in the log
 
 
 def campus(
@@ -83,6 +80,7 @@ def campus(
     log: list[tuple[Nodes, Nodes, Times, Nodes]] = []  # sources, destinations, times, positions of causes (-1: none)
 
     def add(src: Nodes, dst: Nodes, time: Times, cause: Nodes | None = None) -> Nodes:
+        """Add events; their positions in the log."""
         start = sum(len(src) for src, *_ in log)
         log.append((src, dst, time, np.full(len(time), -1) if cause is None else cause))
         return np.arange(start, start + len(time))
@@ -99,19 +97,14 @@ def campus(
     rows = add(student, first_forum + course, posted, cause=rows)
     add(first_course + course, student, posted + rng.uniform(*ANSWER_DELAY, len(student)), cause=rows)
 
-    _noise(add, rng, students, first_forum, forums, days, round(noise * 3 * len(student)))
-    return _finish(log, students, forums, courses)
-
-
-def _noise(
-    add: Add, rng: np.random.Generator, students: int, first_forum: int, forums: int, days: int, count: int
-) -> None:
-    visits = count // 2
+    count = round(noise * 3 * len(student))
+    visits, messages = count // 2, count - count // 2
     visitor, forum = rng.integers(students, size=visits), first_forum + rng.integers(forums, size=visits)
     add(visitor, forum, rng.uniform(0, days * DAY, visits))
-    sender = rng.integers(students, size=count - visits)
-    receiver = (sender + rng.integers(1, students, size=count - visits)) % students
-    add(sender, receiver, rng.uniform(0, days * DAY, count - visits))
+    sender = rng.integers(students, size=messages)
+    receiver = (sender + rng.integers(1, students, size=messages)) % students
+    add(sender, receiver, rng.uniform(0, days * DAY, messages))
+    return _finish(log, students, forums, courses)
 
 
 def _finish(log: Sequence[tuple[Nodes, Nodes, Times, Nodes]], students: int, forums: int, courses: int) -> Campus:
@@ -121,9 +114,8 @@ def _finish(log: Sequence[tuple[Nodes, Nodes, Times, Nodes]], students: int, for
     kinds = np.eye(3)[np.repeat([0, 1, 2], [*counts.values()])]
     topics = np.zeros((students + forums + courses, courses))
     topics[students : students + courses] = topics[students + forums :] = np.eye(courses)
-    graph = TemporalGraph.from_arrays(
-        src[order], dst[order], seconds, node_features=np.concatenate([kinds, topics], axis=1), names=numbered(counts)
-    )
+    features = np.concatenate([kinds, topics], axis=1)
+    graph = TemporalGraph.from_arrays(src[order], dst[order], seconds, node_features=features, names=numbered(counts))
     causes = (frozenset() if position < 0 else frozenset({int(row_of[position])}) for position in cause[order])
     return Campus(graph, tuple(causes))
 

@@ -152,13 +152,8 @@ def _finish(name: str, log: list[Event], links: list[int], people: int, places: 
     src, dst, time = (np.array(column) for column in zip(*log, strict=True))
     order, row_of, seconds = in_order_of_time(time)
     kinds = {"person": people, "place": places, "host": 1}
-    graph = TemporalGraph.from_arrays(
-        src[order],
-        dst[order],
-        seconds,
-        node_features=np.eye(3)[np.repeat([PERSON, PLACE, HOST], [*kinds.values()])],
-        names=numbered(kinds),
-    )
+    features = np.eye(3)[np.repeat([PERSON, PLACE, HOST], [*kinds.values()])]
+    graph = TemporalGraph.from_arrays(src[order], dst[order], seconds, node_features=features, names=numbered(kinds))
     known = {row: ways_of(name, graph, row) for row in sorted(row_of[links].tolist())}
     return PlantedCauses(name, graph, {row: ways for row, ways in known.items() if 0 < len(ways) <= MOST_WAYS})
 

@@ -113,7 +113,8 @@ def _described(source: Any) -> str:
 
 
 def _load(source: Any, columns: dict[str, Any]) -> TemporalGraph:
-    if isinstance(source, str) and source in _names():
+    names = [dataset.name for dataset in DATASETS]
+    if isinstance(source, str) and source in names:
         _reject_columns(columns, f"{source!r} is a data set with known columns")
         return _load_named(_named(source))
     if isinstance(source, str) and source.split()[:1] and source.split()[0] in MECHANISMS:
@@ -130,7 +131,7 @@ def _load(source: Any, columns: dict[str, Any]) -> TemporalGraph:
         raise CallError(f"data must be the name of a data set or a path, not {source!r}")
     if isinstance(source, str) and not readers.exists(Path(source)) and not _looks_like_a_path(source):
         visible, events = readers.files_to_suggest(Path())
-        known = did_you_mean(source, [*_names(), *visible], [*events, *_names()])
+        known = did_you_mean(source, [*names, *visible], [*events, *names])
         raise CallError(f"{source!r} is neither a data set nor a file{known}")
     if isinstance(source, str | os.PathLike):
         return read_events(source, **columns)
@@ -154,7 +155,7 @@ def fetch(dataset: str | Dataset, progress: Progress | None = None) -> Path:
     """
     from cody.data.download import download, pin, pinned
 
-    found = dataset if isinstance(dataset, Dataset) else _named(dataset)
+    found = _named(dataset)
     if not found.file:
         raise CallError(f"{found.name!r} is synthetic, not downloaded; cody.load({found.name!r}) makes it")
     if not found.url:
@@ -197,7 +198,7 @@ def pin_note(dataset: str | Dataset) -> str:
     """A note for a user who downloaded a file whose checksum was not known; empty if it was."""
     from cody.data.download import PINS, pinned
 
-    found = dataset if isinstance(dataset, Dataset) else _named(dataset)
+    found = _named(dataset)
     known = pinned(data_directory(), found.published) if found.published else None
     if known is None or found.sha256 is not None:
         return ""
@@ -230,11 +231,11 @@ def _check_content(dataset: Dataset, graph: TemporalGraph) -> TemporalGraph:
         bare = TemporalGraph.from_arrays(graph.src, graph.dst, graph.time, num_nodes=graph.num_nodes)
     if bare.identity == dataset.content:
         return graph
-    summary = summarise(graph)
-    actual = (summary.nodes, summary.events, summary.unique_edges)
-    expected = (dataset.nodes, dataset.events, dataset.unique_edges)
-    if actual != expected:
-        has, should = ("{:,} nodes, {:,} events, {:,} unique edges".format(*counts) for counts in (actual, expected))
+    has, should = (
+        f"{counts.nodes:,} nodes, {counts.events:,} events, {counts.unique_edges:,} unique edges"
+        for counts in (summarise(graph), dataset)
+    )
+    if has != should:
         raise DataError(f"it has {has}; {dataset.title} has {should}")
     raise DataError(
         f"it has as many nodes and events as {dataset.title}, but different ones: their identity is "
@@ -282,13 +283,9 @@ def _read_collegemsg(file: Path) -> TemporalGraph:
 def _read_snap_messages(file: Path) -> TemporalGraph:
     """SNAP's lines `src dst unixts`, with its clock set back to the original's."""
     with errors_about(file), unpack_gzip(file, LARGEST_TEXT) as stream:
-        table = _three_columns(stream, " ")
-    src, dst, time = (table[name].to_numpy() for name in table.column_names)
-    return _of_integer_ids(src, dst, time - PACIFIC_DAYLIGHT_TIME)
-
-
-def _of_integer_ids(src: NDArray[Any], dst: NDArray[Any], time: NDArray[Any]) -> TemporalGraph:
+        src, dst, time = _columns(stream, " ", "src", "dst", "time")
     everyone, ids = np.unique(np.concatenate([src, dst]), return_inverse=True)
+    time -= PACIFIC_DAYLIGHT_TIME
     return TemporalGraph.from_arrays(ids[: len(src)], ids[len(src) :], time, names=everyone, sort=True)
 
 
@@ -296,10 +293,9 @@ def _read_network_repository_forums(file: Path) -> TemporalGraph:
     """A zip with the lines `user,forum,unixts`; both kinds of ids count from 1."""
     try:
         with errors_about(file), zipfile.ZipFile(file) as archive, archive.open("fb-forum.edges") as packed:
-            table = _three_columns(at_most_bytes(packed, LARGEST_TEXT), ",")
+            users, forums, time = _columns(at_most_bytes(packed, LARGEST_TEXT), ",", "src", "dst", "time")
     except (zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError) as error:
         raise DataError(f"{file} is not the zip of fb-forum.edges ({first_line(error)})") from None
-    users, forums, time = (table[name].to_numpy() for name in table.column_names)
     src, dst, names = readers.two_sided(users, forums, ("user ", "forum "))
     return TemporalGraph.from_arrays(src, dst, time, names=names, sort=True)
 
@@ -313,10 +309,8 @@ def _read_bitcoin(file: Path) -> TemporalGraph:
 
 def _read_snap_bitcoin(file: Path) -> TemporalGraph:
     """SNAP's lines `source,target,rating,time`; traders are numbered as they appear, and keep SNAP's ids as names."""
-    types = {"src": pa.int64(), "dst": pa.int64(), "rating": pa.int64(), "time": pa.float64()}
     with errors_about(file), unpack_gzip(file, LARGEST_TEXT) as stream:
-        table = read_text_columns(stream, list(types), ",", types=types)
-    src, dst, rating, time = (table[name].to_numpy() for name in types)
+        src, dst, rating, time = _columns(stream, ",", "src", "dst", "rating", "time")
     order = np.argsort(time, kind="stable")
     ends = np.stack([src[order], dst[order]], axis=1).ravel()
     known, first, rank = np.unique(ends, return_index=True, return_inverse=True)
@@ -331,47 +325,35 @@ def _rated(
     src: NDArray[Any], dst: NDArray[Any], time: NDArray[Any], rating: NDArray[Any], names: NDArray[Any] | None
 ) -> TemporalGraph:
     """Ratings from -10 to 10 as a feature, divided by 10, and as a label: below 0 is distrust."""
-    return TemporalGraph.from_arrays(
-        src,
-        dst,
-        time,
-        names=names,
-        features=rating[:, None] / 10,
-        feature_names=["rating"],
-        labels=rating < 0,
-        label_names=("trust", "distrust"),
-    )
+    tenths = rating[:, None] / 10
+    graph = TemporalGraph.from_arrays(src, dst, time, names=names, features=tenths, feature_names=["rating"])
+    return graph.with_labels(rating < 0, ("trust", "distrust"))
 
 
 def _with_bans(graph: TemporalGraph, file: Path) -> TemporalGraph:
     """Whether an edit was the user's last before a ban: from the csv, or from `wikipedia_label.npy` beside the file."""
     beside = file.with_name("wikipedia_label.npy")
-    labels = graph.labels
-    if labels is None and beside.is_file():
-        labels = load_array(beside, mapped=False)
-    if labels is None:
+    if graph.labels is None and not beside.is_file():
         return graph
+    labels = load_array(beside, mapped=False) if graph.labels is None else graph.labels
     try:
         return graph.with_labels(labels, ("no ban", "ban"))
     except DataError as error:
         raise DataError(f"{beside}: {error}") from None
 
 
-def _three_columns(stream: ByteStream, delimiter: str) -> Any:
-
-    types = {"src": pa.int64(), "dst": pa.int64(), "time": pa.float64()}
-    return read_text_columns(stream, list(types), delimiter, types=types)
-
-
-def _names() -> list[str]:
-    return [dataset.name for dataset in DATASETS]
+def _columns(stream: ByteStream, delimiter: str, *names: str) -> list[NDArray[Any]]:
+    """Columns of whole numbers, and of times."""
+    types = {name: pa.float64() if name == "time" else pa.int64() for name in names}
+    table = read_text_columns(stream, list(names), delimiter, types=types)
+    return [table[name].to_numpy() for name in names]
 
 
-def _named(name: str) -> Dataset:
-    for dataset in DATASETS:
-        if dataset.name == name:
-            return dataset
-    raise CallError(f"there is no data set {name!r}{did_you_mean(name, _names())}")
+def _named(name: str | Dataset) -> Dataset:
+    known = {dataset.name: dataset for dataset in DATASETS}
+    if not isinstance(name, Dataset) and name not in known:
+        raise CallError(f"there is no data set {name!r}{did_you_mean(name, known)}")
+    return name if isinstance(name, Dataset) else known[name]
 
 
 def _looks_like_a_path(text: str) -> bool:

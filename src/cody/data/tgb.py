@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -42,44 +43,41 @@ def load_tgb(name: str, *, download: bool = False) -> TemporalGraph:
     return TemporalGraph.from_arrays(*columns, features=None if not np.size(features) else features, sort=True)
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class Negatives:
-    """The rivals that TGB ranks each link of its validation and test parts against, for `in_top(10, among=…)`."""
+    """The rivals that TGB ranks each link of its validation and test parts against, for `in_top(10, among=…)`.
 
-    def __init__(self, name: str) -> None:
-        """Nothing is read yet.
+    Args:
+        name: Of the data set.
+    """
 
-        Args:
-            name: Of the data set.
-        """
-        self.name = name
-        self._samplers: dict[str, Any] = {}
+    name: str
 
     def __repr__(self) -> str:
         return f"negatives of {self.name}"
 
     def __call__(self, query: Query) -> Sequence[str]:
         """The names of the rivals of a link."""
-        link = (np.array([part]) for part in (query.src, query.dst, int(query.time)))
-        wanted = tuple(link)
+        link = [np.array([part]) for part in (query.src, query.dst, int(query.time))]
         for split in SPLITS:
-            sampler = self._sampler(split)
+            sampler = _sampler(self.name, split)
             with contextlib.suppress(ValueError):  # TGB's word for a link that is not in this part
-                (rivals,) = sampler.query_batch(*wanted, split_mode=split)
+                (rivals,) = sampler.query_batch(*link, split_mode=split)
                 return [str(rival) for rival in rivals]
         raise CallError(
             f"{self.name} has no negatives for the link {query.src} → {query.dst} at {int(query.time)}: "
             "there are some for its validation and test parts only, the last 30 % of its time"
         )
 
-    def _sampler(self, split: str) -> Any:
-        if split not in self._samplers:
-            data = _dataset(self.name, False)
-            try:
-                getattr(data, f"load_{split}_ns")()
-            except (OSError, EOFError) as error:
-                raise DataError(f"the negatives of {self.name} cannot be read: {first_line(error)}") from None
-            self._samplers[split] = data.negative_sampler
-        return self._samplers[split]
+
+@cache
+def _sampler(name: str, split: str) -> Any:
+    data = _dataset(name, False)
+    try:
+        getattr(data, f"load_{split}_ns")()
+    except (OSError, EOFError) as error:
+        raise DataError(f"the negatives of {name} cannot be read: {first_line(error)}") from None
+    return data.negative_sampler
 
 
 @cache
