@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cody.data.arrow import compute, pa, types
-from cody.data.columns import is_text
+from cody.data.columns import in_one_piece, is_text
 from cody.errors import CallError, DataError, did_you_mean
 from cody.graph.columns import MOST_CLASSES, IntArray
 from cody.utils.words import sanitize
@@ -219,9 +219,7 @@ def read_labels(column: Any, rule: LabelRule, options: LabelOptions, named: Any 
         options: What the user says about them.
         named: An Arrow column with the name of each event's class, if there is one.
     """
-    column = column.combine_chunks()
-    if types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+    column = in_one_piece(column)
     if rule.comparison:
         return _compared(column, rule, options)
     try:

@@ -31,14 +31,18 @@ def id_column(column: Any, name: str) -> Any:
     numbers = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
     if not (numbers or types.is_null(kind)):
         raise DataError(f"column {name!r} must hold node ids, integers or text, not {column.type}")
-    column = column.combine_chunks()
-    if types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+    column = in_one_piece(column)
     if (empty := first_row(column.is_null().to_numpy(zero_copy_only=False))) is not None:
         raise DataError(f"column {name!r} has no id in row {empty}")
     if types.is_decimal(kind):
         return _whole_decimals(column, name)
     return whole_numbers(column.to_numpy(zero_copy_only=False), name)
+
+
+def in_one_piece(column: Any) -> Any:
+    """A column as one array of its values; a dictionary may be a category of pandas."""
+    whole = column.combine_chunks()
+    return whole.dictionary_decode() if types.is_dictionary(whole.type) else whole
 
 
 def _whole_decimals(column: Any, name: str) -> Integers:
@@ -85,10 +89,9 @@ def _text_ids(column: Any, name: str) -> Any:
 def _check_rows(column: Any, lengths: Integers, name: str) -> None:
     """Reject a bad word, unless no row uses it."""
     rows = lengths[column.indices.fill_null(len(column.dictionary)).to_numpy(zero_copy_only=False)]
-    empty, long = first_row(rows == 0), first_row(rows > LONGEST_NAME)
-    if empty is not None:
+    if (empty := first_row(rows == 0)) is not None:
         raise DataError(f"column {name!r} has no id in row {empty}")
-    if long is not None:
+    if (long := first_row(rows > LONGEST_NAME)) is not None:
         raise DataError(
             f"column {name!r} has a name of {rows[long]:,} characters in row {long}; names may have {LONGEST_NAME:,}"
         )
@@ -162,9 +165,7 @@ def number_text(src: Any, dst: Any) -> tuple[Integers, Integers, NDArray[np.str_
 
 def time_column(column: Any, name: str, unit: str | None = None) -> Floats:
     """Times as float64: dates, also as text, as unix seconds; numbers are converted by `in_seconds`."""
-    column = column.combine_chunks()
-    if types.is_dictionary(column.type):  # a category of pandas
-        column = column.dictionary_decode()
+    column = in_one_piece(column)
     if is_text(column.type):
         column = _moments(column)
     if (missing := first_row(column.is_null().to_numpy(zero_copy_only=False))) is not None:

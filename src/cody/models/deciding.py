@@ -50,10 +50,7 @@ def above(threshold: float = 0.5, *, logit: float | None = None) -> Above:
     >>> above(0.8)
     Above(threshold=0.8, positive='link', negative='no link')
     """
-    try:
-        share = probability(float(logit)) if logit is not None else float(threshold)
-    except (TypeError, ValueError):
-        share = math.nan
+    share = _number(threshold) if logit is None else probability(_number(logit))
     if not 0 < share < 1:
         raise CallError(f"a threshold is a probability between 0 and 1, not {threshold if logit is None else logit}")
     return Above(share)
@@ -131,13 +128,18 @@ def between(low: float, high: float) -> Between:
         low: The lower end.
         high: The upper end.
     """
-    try:
-        ends = float(low), float(high)
-    except (TypeError, ValueError):
-        ends = math.nan, math.nan
-    if not ends[0] < ends[1]:
+    lower, higher = _number(low), _number(high)
+    if not lower < higher:
         raise CallError(f"a range goes from a lower to a higher number, not from {low} to {high}")
-    return Between(*ends)
+    return Between(lower, higher)
+
+
+def _number(given: Any) -> float:
+    """What a user gives for a number; NaN if it is none."""
+    try:
+        return float(given)
+    except (TypeError, ValueError):
+        return math.nan
 
 
 def parse_range(text: str) -> tuple[float, float]:

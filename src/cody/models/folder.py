@@ -6,12 +6,11 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,18 +20,7 @@ from safetensors.numpy import save_file
 from cody._version import __version__
 from cody.errors import HANDFUL, CallError, ModelError, did_you_mean, first_line
 from cody.models.contract import LabelTask
-from cody.models.sizes import (
-    PygSizes,
-    SequenceSizes,
-    Shapes,
-    Sizes,
-    check_shapes,
-    dygformer_shapes,
-    graphmixer_shapes,
-    linear,
-    network_shapes,
-    pyg_shapes,
-)
+from cody.models.sizes import ARCHITECTURES, PygSizes, SequenceSizes, Shapes, Sizes, check_shapes, linear
 from cody.utils.files import is_as_written, replacing, with_checksum, write_atomically
 from cody.utils.hub import hub_folder, is_hub_address
 from cody.utils.words import sanitize
@@ -41,22 +29,6 @@ SCHEMA = "cody/model/1"
 LABEL = "label"  # the task of a model that labels; a description without a task is that of a link model
 
 Arrays = dict[str, NDArray[Any]]  # weights by name
-
-
-class Architecture(NamedTuple):
-    """What is known about a kind of model without torch."""
-
-    sizes: type[Sizes] | type[PygSizes] | type[SequenceSizes]
-    shapes: Callable[[Any], Shapes]  # of the weights, from the sizes
-
-
-ARCHITECTURES = {
-    "tgn": Architecture(Sizes, partial(network_shapes, memory=True)),
-    "tgat": Architecture(Sizes, partial(network_shapes, memory=False)),
-    "pyg-tgn": Architecture(PygSizes, pyg_shapes),
-    "graphmixer": Architecture(SequenceSizes, graphmixer_shapes),
-    "dygformer": Architecture(SequenceSizes, dygformer_shapes),
-}
 
 
 @dataclass(frozen=True, slots=True)

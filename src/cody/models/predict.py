@@ -12,25 +12,14 @@ import numpy as np
 
 from cody.errors import CallError
 from cody.graph import IntArray, Query, TemporalGraph, sorted_unique, warn_if_long_after
+from cody.models import predictions
 from cody.models.contract import Model, check_is_model, label_task, logits_of_links
 from cody.models.decided import decision_of
 from cody.models.deciding import ByLabel, above
 from cody.models.decision import Above, Decision, InTop
 from cody.models.margins import logit_of, probability
 from cody.models.predict_ranks import RankPredictions, predict_ranks
-from cody.models.predictions import (
-    DecidedPredictions,
-    LabelPredictions,
-    PredictionCounts,
-    PredictionList,
-    Watch,
-    beginning,
-    links_to_score,
-    predict_decided,
-    predict_labels,
-    rows_and_queries,
-    score_in_parts,
-)
+from cody.models.predictions import PredictionCounts, PredictionList, Watch
 from cody.utils.signatures import readable_help
 
 logger = logging.getLogger(__name__)
@@ -110,7 +99,7 @@ def predict(
     threshold: float | None = None,
     decision: Decision | ByLabel | None = None,
     watch: Watch | None = None,
-) -> Predictions | LabelPredictions | RankPredictions | DecidedPredictions:
+) -> Predictions | predictions.LabelPredictions | RankPredictions | predictions.DecidedPredictions:
     """Predictions for links, or of the labels of events, each scored as of just before it happened.
 
     A model with `classes` predicts labels. For other models, a query that is not an event of the log is a link that did
@@ -135,17 +124,19 @@ def predict(
     if decision is not None and next is not None:
         raise CallError("next returns the likely partners of a node, by their scores: leave out the decision")
     if isinstance(decision, InTop):
-        rows = links_to_score(graph, links, node)
+        rows = predictions.links_to_score(graph, links, node)
         among = decision.among if decision.own is None else decision.own
         return predict_ranks(model, graph, rows, k=decision.k, among=among, watch=watch)
     if decision is not None:
-        return predict_decided(model, graph, links_to_score(graph, links, node), decision, watch)
+        return predictions.predict_decided(
+            model, graph, predictions.links_to_score(graph, links, node), decision, watch
+        )
     if label_task(model) is not None:
         if next is not None:
             raise CallError("next returns the likely partners of a node; this model predicts labels: leave it out")
-        return predict_labels(model, graph, links, node=node, threshold=threshold, watch=watch)
+        return predictions.predict_labels(model, graph, links, node=node, threshold=threshold, watch=watch)
     if next is None:
-        return _scored(model, graph, links_to_score(graph, links, node), threshold, watch)
+        return _scored(model, graph, predictions.links_to_score(graph, links, node), threshold, watch)
     if node is None or links is not None:
         raise CallError("next returns the partners of a node: give node=…, and no links")
     return likely_partners(model, graph, node, next, time, threshold=threshold, watch=watch)
@@ -249,15 +240,15 @@ def _scored(
 ) -> Predictions:
     """The predictions for links. `forecast`: the link need not happen at that exact time."""
     line = logit_of(above(0.5 if threshold is None else threshold).threshold)
-    events, queries = rows_and_queries(graph, links)
+    events, queries = predictions.rows_and_queries(graph, links)
     logger.debug("scoring %d links", len(queries))
-    logits = score_in_parts(queries, partial(logits_of_links, model), watch)
+    logits = predictions.score_in_parts(queries, partial(logits_of_links, model), watch)
     rows = []
     for event, query, logit in zip(events, queries, logits, strict=True):
         happened = None if forecast else event is not None or _happened(graph, query)
         predicted = logit > line
         right = None if happened is None else predicted == happened
-        start = beginning(graph, event, query)
+        start = predictions.beginning(graph, event, query)
         rows.append(Prediction(*start, logit, probability(logit), predicted, happened, right))
     return Predictions(graph, queries, tuple(rows))
 

@@ -6,9 +6,10 @@ Shapes are known without building the network, so that a file can be checked bef
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -213,3 +214,19 @@ def dygformer_shapes(sizes: SequenceSizes) -> Shapes:
         shapes |= {f"{attention}.in_proj_weight": (3 * d, d), f"{attention}.in_proj_bias": (3 * d,)}
         shapes |= linear(f"{attention}.out_proj", d, d) | {f"{norm}.weight": (d,), f"{norm}.bias": (d,)}
     return shapes
+
+
+class Architecture(NamedTuple):
+    """What is known about a kind of model without torch."""
+
+    sizes: type[Sizes] | type[PygSizes] | type[SequenceSizes]
+    shapes: Callable[[Any], Shapes]  # of the weights, from the sizes
+
+
+ARCHITECTURES = {
+    "tgn": Architecture(Sizes, partial(network_shapes, memory=True)),
+    "tgat": Architecture(Sizes, partial(network_shapes, memory=False)),
+    "pyg-tgn": Architecture(PygSizes, pyg_shapes),
+    "graphmixer": Architecture(SequenceSizes, graphmixer_shapes),
+    "dygformer": Architecture(SequenceSizes, dygformer_shapes),
+}

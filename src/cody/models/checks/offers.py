@@ -80,10 +80,9 @@ def _two_sessions(trial: Trial, query: Query, changes: list[Change]) -> Iterable
     questions = [TrialQuestion(query, changes), trial.other(query)]
     expected = [trial.ask(*question) for question in questions]
     sessions = [_open(trial, question.query) for question in questions]
-    asks = [
-        partial(trial.ask, *question, session.logits) for question, session in zip(questions, sessions, strict=True)
-    ]
-    for question, one, answer in zip(questions, expected, in_two_threads(asks), strict=True):
+    pairs = zip(questions, sessions, strict=True)
+    answers = in_two_threads([partial(trial.ask, *question, session.logits) for question, session in pairs])
+    for question, one, answer in zip(questions, expected, answers, strict=True):
         yield TwoAnswers(*question, one, answer, "by the model", "by a session while another one ran in a thread")
 
 
@@ -159,9 +158,8 @@ def _many_links(trial: Trial, query: Query, changes: list[Change]) -> Iterable[T
     yield from _each_link(trial, links, changes, session.scores, "among other links")
     if isinstance(trial.model, contract.OffersReferenceOfLinks):
         last = changes[-1:]
-        reference: contract.ReferenceOfLinks = _offered(
-            trial, "reference_of_links(…)", lambda model: model.reference_of_links(links, last[0])
-        )
+        call = "reference_of_links(…)"
+        reference: Any = _offered(trial, call, lambda model: model.reference_of_links(links, last[0]))
         yield from _each_link(trial, links, last, partial(reference.scores, links), "by the reference of all links")
 
 

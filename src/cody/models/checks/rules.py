@@ -152,14 +152,9 @@ def _own_answers(trial: Trial, query: Query, changes: list[Change]) -> Iterable[
         fresh = trial.fresh(query)
         trial.ask(other, [fresh])
         control = trial.ask(query, [fresh | {query.before}])  # means the same, but cannot be in a cache
-        yield TwoAnswers(
-            query,
-            [fresh],
-            trial.ask(query, [fresh]),
-            control,
-            f"after a call with {other} and the same set",
-            f"when event {query.before}, which is later, is removed too",
-        )
+        here = f"after a call with {other} and the same set"
+        there = f"when event {query.before}, which is later, is removed too"
+        yield TwoAnswers(query, [fresh], trial.ask(query, [fresh]), control, here, there)
 
 
 @_rule(
@@ -259,9 +254,8 @@ def _everything(trial: Trial, query: Query, changes: list[Change]) -> Iterable[T
     past = trial.rng.permutation(query.before).tolist()
     removed = [frozenset(past[: 2**power]) for power in range(LARGE.bit_length())] + [frozenset(past)]
     unseen = trial.ask_hypothetical(query._replace(before=0), [UNCHANGED])
-    yield TwoAnswers(
-        query, removed[-1:], trial.ask(query, removed)[-1:], unseen, "", "with before=0 and nothing removed"
-    )
+    all_gone = trial.ask(query, removed)[-1:]
+    yield TwoAnswers(query, removed[-1:], all_gone, unseen, "", "with before=0 and nothing removed")
 
 
 @_rule(
@@ -408,9 +402,8 @@ def _own_array(trial: Trial, query: Query, changes: list[Change]) -> Iterable[Tw
         again = trial.ask(query, changes)
         with suppress(ValueError):
             returned[0][...] = expected  # restored, in case it is in a cache
-        yield TwoAnswers(
-            query, changes, expected, again, "", "after the caller wrote into the array of the last answer"
-        )
+        words = "after the caller wrote into the array of the last answer"
+        yield TwoAnswers(query, changes, expected, again, "", words)
 
 
 @_thorough_limit(

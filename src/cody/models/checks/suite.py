@@ -9,18 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from cody.errors import CallError
-from cody.graph import Query, TemporalGraph, check_query
+from cody.graph import Query, TemporalGraph, check_queries
 from cody.models.checks import offers, rules
 from cody.models.checks.check import Check, CheckResult, Report, run
-from cody.models.checks.trial import (
-    QUICK_QUERIES,
-    Trial,
-    TrialQuestion,
-    hashes_of_columns,
-    identity_or_error,
-    pick_changes,
-    pick_queries,
-)
+from cody.models.checks.trial import QUICK_QUERIES, Trial, TrialQuestion, pick_changes, pick_queries
 from cody.models.contract import Model, graph_of
 from cody.utils.deadline import check_seconds
 
@@ -67,20 +59,14 @@ def check_model(
     if not tolerance >= 0:
         raise CallError(f"tolerance must be 0 or more, not {tolerance}")
     deadline = math.inf if seconds is None else time.monotonic() + check_seconds(seconds)
-    _check_graph(model, graph)
+    if not isinstance(graph, TemporalGraph):
+        raise CallError(f"the second argument is a graph, as returned by cody.load, not {str(graph)[:60]!r}")
+    known = graph_of(model)
+    if known is not None and known.identity != graph.identity:
+        raise CallError(f"the model was made for the graph {known.identity}, but this is {graph.identity}")
     rng = np.random.default_rng(seed)
-    trial = Trial(
-        model=model,
-        graph=graph,
-        questions=_questions(graph, queries, rng, quick=quick),
-        reference=reference,
-        tolerance=tolerance,
-        rng=rng,
-        quick=quick,
-        deadline=deadline,
-        columns=hashes_of_columns(graph, quick=quick),
-        identity=identity_or_error(model),
-    )
+    questions = _questions(graph, queries, rng, quick=quick)
+    trial = Trial(model, graph, questions, reference, tolerance, rng, quick, deadline)
     outcomes: list[CheckResult] = []
     for outcome in _outcomes(trial):
         outcomes.append(outcome)
@@ -89,26 +75,15 @@ def check_model(
     return Report(tuple(outcomes))
 
 
-def _check_graph(model: Model, graph: TemporalGraph) -> None:
-    """Reject a graph that the model was not made for."""
-    if not isinstance(graph, TemporalGraph):
-        raise CallError(f"the second argument is a graph, as returned by cody.load, not {str(graph)[:60]!r}")
-    known = graph_of(model)
-    if known is not None and known.identity != graph.identity:
-        raise CallError(f"the model was made for the graph {known.identity}, but this is {graph.identity}")
-
-
 def _questions(
     graph: TemporalGraph, queries: Sequence[Query] | None, rng: np.random.Generator, *, quick: bool
 ) -> list[TrialQuestion]:
     chosen = pick_queries(graph, rng, quick=quick) if queries is None else list(queries)
     if not chosen:
         raise CallError("queries is empty: pass at least one, or None to have some picked")
-    for query in chosen:
-        check_query(graph, query)
-    if quick:
-        del chosen[QUICK_QUERIES:]
-    return [TrialQuestion(query, pick_changes(graph, query, rng, quick=quick)) for query in chosen]
+    check_queries(graph, chosen)
+    some = chosen[: QUICK_QUERIES if quick else None]
+    return [TrialQuestion(query, pick_changes(graph, query, rng, quick=quick)) for query in some]
 
 
 def _outcomes(trial: Trial) -> Iterator[CheckResult]:

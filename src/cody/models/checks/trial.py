@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import partial
 from threading import Barrier
 from typing import Any, NamedTuple
@@ -83,10 +83,14 @@ class Trial:
     rng: np.random.Generator
     quick: bool
     deadline: float  # of `time.monotonic`
-    columns: dict[str, str]  # hashes of the columns of the graph before the first call
-    identity: object  # of the model, at that time
+    columns: dict[str, str] = field(init=False)  # hashes of the columns of the graph before the first call
+    identity: object = field(init=False)  # of the model, at that time
     changed_list: str = ""  # the first call whose list of changes the model modified
     odd_form: str = ""  # the first answer that was not an array of the promised form
+
+    def __post_init__(self) -> None:
+        self.columns = hashes_of_columns(self.graph, quick=self.quick)
+        self.identity = identity_or_error(self.model)
 
     @property
     def outputs(self) -> int:
