@@ -133,7 +133,7 @@ def test_options_of_links_and_of_labels_do_not_mix(graph):
     assert cody.predict(link_model, graph, [5], threshold=0.4)[0].predicted
     assert not cody.predict(link_model, graph, [5], threshold=0.8)[0].predicted  # 1.0 is a probability of 0.73
     with pytest.raises(CallError, match="the model has no classes"):
-        predict_labels(link_model, graph)
+        predict_labels(link_model, graph, [5], None, None)
 
 
 def test_a_table_has_a_row_for_each_event(graph):

@@ -264,10 +264,9 @@ def is_saved_graph(folder: Path) -> bool:
 
 
 def _missing_file(file: Path) -> DataError:
-    folder = file.parent
-    if not folder.is_dir():
-        return DataError(f"there is no file {file}, nor a directory {folder}")
-    return DataError(f"there is no file {file}{did_you_mean(file.name, *files_to_suggest(folder))}")
+    if not file.parent.is_dir():
+        return DataError(f"there is no file {file}, nor a directory {file.parent}")
+    return DataError(f"there is no file {file}{did_you_mean(file.name, *files_to_suggest(file.parent))}")
 
 
 def files_to_suggest(folder: Path) -> tuple[list[str], list[str]]:
@@ -426,15 +425,10 @@ def _read_jodie(file: Path, unit: str | None, sort: bool, labels: LabelOptions) 
         table = read_text_columns(stream, names, ",", skip=1)
     users, items = (columns.ids_from(0, table[name], name) for name in ("user_id", "item_id"))
     src, dst, node_names = two_sided(users, items, ("u", "i"))
-    return TemporalGraph.from_arrays(
-        src,
-        dst,
-        columns.time_column(table["timestamp"], "timestamp", unit),
-        features=columns.feature_table(table, names[4:])[0],
-        names=node_names,
-        sort=sort,
-        **_labels_in(table, choice.rule_of_labels(labels.label, names, ()), labels),
-    )
+    times = columns.time_column(table["timestamp"], "timestamp", unit)
+    features, _ = columns.feature_table(table, names[4:])
+    known = _labels_in(table, choice.rule_of_labels(labels.label, names, ()), labels)
+    return TemporalGraph.from_arrays(src, dst, times, features=features, names=node_names, sort=sort, **known)
 
 
 def _read_ml(file: Path, unit: str | None, sort: bool, labels: LabelOptions) -> TemporalGraph:
@@ -446,15 +440,11 @@ def _read_ml(file: Path, unit: str | None, sort: bool, labels: LabelOptions) -> 
     if (wrong := first_row(order != np.arange(1, len(order) + 1))) is not None:
         raise DataError(f"idx must count 1, 2, 3, …; row {wrong} has {order[wrong]}")
     stem = file.with_name(file.name.removesuffix(".gz").removesuffix(".csv"))
-    return TemporalGraph.from_arrays(
-        src,
-        dst,
-        columns.time_column(table["ts"], "ts", unit),
-        features=_padded_table(Path(f"{stem}.npy"), rows=len(src)),
-        node_features=_padded_table(Path(f"{stem}_node.npy"), rows=None),
-        sort=sort,
-        **_labels_in(table, choice.rule_of_labels(labels.label, ML_COLUMNS[1:], ()), labels),
-    )
+    times = columns.time_column(table["ts"], "ts", unit)
+    features = _padded_table(Path(f"{stem}.npy"), rows=len(src))
+    of_nodes = _padded_table(Path(f"{stem}_node.npy"), rows=None)
+    known = _labels_in(table, choice.rule_of_labels(labels.label, ML_COLUMNS[1:], ()), labels)
+    return TemporalGraph.from_arrays(src, dst, times, features=features, node_features=of_nodes, sort=sort, **known)
 
 
 def _padded_table(file: Path, rows: int | None) -> NDArray[Any] | None:
@@ -498,16 +488,8 @@ def _graph(table: Any, chosen: EventColumns, unit: str | None, sort: bool, label
     src, dst = hand_over(_small(src)), hand_over(_small(dst))  # without copies, as these take most memory
     times = hand_over(columns.time_column(table[chosen.time], chosen.time, unit))
     pa.default_memory_pool().release_unused()  # what Arrow has may be half of the memory
-    return TemporalGraph.from_arrays(
-        src,
-        dst,
-        times,
-        features=features,
-        feature_names=feature_names,
-        names=names,
-        sort=sort,
-        **_labels_in(table, chosen.label, labels),
-    )
+    known = _labels_in(table, chosen.label, labels) | {"features": features, "feature_names": feature_names}
+    return TemporalGraph.from_arrays(src, dst, times, names=names, sort=sort, **known)
 
 
 def _small(ids: Any) -> Any:

@@ -48,18 +48,17 @@ class Grid:
         numbers: Any = self._numbers[part] + (rows - self._starts[part]) // self.size
         return numbers if np.ndim(numbers) else numbers.item()
 
-    def first(self, number: int) -> int:
-        """The first row of a batch."""
-        part = int(np.searchsorted(self._numbers, number, side="right")) - 1 if self.splits else 0
-        return int(self._starts[part]) + (number - int(self._numbers[part])) * self.size
+    def first(self, number: Rows) -> Rows:
+        """The first row of each batch."""
+        if not self.splits:
+            return number * self.size
+        part = np.searchsorted(self._numbers, number, side="right") - 1
+        rows: Any = self._starts[part] + (number - self._numbers[part]) * self.size
+        return rows if np.ndim(rows) else rows.item()
 
     def line(self, rows: Rows) -> Rows:
         """The first row of the batch that each row belongs to."""
-        if not self.splits:
-            return rows // self.size * self.size
-        start = self._starts[np.searchsorted(self._starts, rows, side="right") - 1]
-        lines: Any = start + (rows - start) // self.size * self.size
-        return lines if np.ndim(lines) else lines.item()
+        return self.first(self.number(rows))
 
     def batches(self, stop: int) -> range:
         """The numbers of the batches that have rows before `stop`."""

@@ -80,11 +80,8 @@ class Predictions(PredictionList[Prediction]):
         """When the two nodes of a link met before and after it was scored."""
         query = self.queries[place]
         rows = _together(self.graph, query.src, query.dst)
-        before, after = rows[rows < query.before], rows[rows >= query.before]
-        times = self.graph.time
-        return Contact(
-            float(times[before[-1]]) if len(before) else None, float(times[after[0]]) if len(after) else None
-        )
+        before, after = self.graph.time[rows[rows < query.before]], self.graph.time[rows[rows >= query.before]]
+        return Contact(*(float(some[place]) if len(some) else None for some, place in ((before, -1), (after, 0))))
 
 
 @readable_help
@@ -121,25 +118,24 @@ def predict(
     """
     check_is_model(model)
     threshold, decision = _threshold_of(model, threshold, decision)
-    if decision is not None and next is not None:
-        raise CallError("next returns the likely partners of a node, by their scores: leave out the decision")
+    labels = decision is None and label_task(model) is not None
+    if next is not None:
+        if decision is not None:
+            raise CallError("next returns the likely partners of a node, by their scores: leave out the decision")
+        if labels:
+            raise CallError("next returns the likely partners of a node; this model predicts labels: leave it out")
+        if node is None or links is not None:
+            raise CallError("next returns the partners of a node: give node=…, and no links")
+        return likely_partners(model, graph, node, next, time, threshold=threshold, watch=watch)
+    rows = predictions.links_to_score(graph, links, node, "events" if labels else "links")
+    if labels:
+        return predictions.predict_labels(model, graph, rows, threshold, watch)
     if isinstance(decision, InTop):
-        rows = predictions.links_to_score(graph, links, node)
         among = decision.among if decision.own is None else decision.own
         return predict_ranks(model, graph, rows, k=decision.k, among=among, watch=watch)
     if decision is not None:
-        return predictions.predict_decided(
-            model, graph, predictions.links_to_score(graph, links, node), decision, watch
-        )
-    if label_task(model) is not None:
-        if next is not None:
-            raise CallError("next returns the likely partners of a node; this model predicts labels: leave it out")
-        return predictions.predict_labels(model, graph, links, node=node, threshold=threshold, watch=watch)
-    if next is None:
-        return _scored(model, graph, predictions.links_to_score(graph, links, node), threshold, watch)
-    if node is None or links is not None:
-        raise CallError("next returns the partners of a node: give node=…, and no links")
-    return likely_partners(model, graph, node, next, time, threshold=threshold, watch=watch)
+        return predictions.predict_decided(model, graph, rows, decision, watch)
+    return _scored(model, graph, rows, threshold, watch)
 
 
 def _threshold_of(
@@ -255,8 +251,7 @@ def _scored(
 
 def _happened(graph: TemporalGraph, query: Query) -> bool | None:
     """Whether the log has an event from source to destination at this exact time; None if it ends there."""
-    times = graph.time[: graph.num_events]
-    rows = slice(*(np.searchsorted(times, query.time, side=side) for side in ("left", "right")))
+    rows = graph.rows_within(query.time, query.time)
     if bool(((graph.src[rows] == query.src) & (graph.dst[rows] == query.dst)).any()):
         return True
     return None if query.before >= graph.num_events else False

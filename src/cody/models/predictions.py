@@ -12,13 +12,12 @@ import numpy as np
 
 from cody.errors import CallError
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph, check_query
-from cody.models.contract import LabelTask, Model, about_node, check_is_model, label_task, scores_of_links
+from cody.models.contract import LabelTask, Model, about_node, label_task, scores_of_links
 from cody.models.decided import decision_of, named_decision, subject_of_decision
 from cody.models.deciding import ByLabel
 from cody.models.decision import Decision, Labelled, RatherThan, State
 from cody.models.margins import probability
 from cody.utils.frames import frame_of_kind
-from cody.utils.signatures import readable_help
 from cody.utils.words import count, from_to, is_date
 
 PERIOD = (0.85, 1.0)  # default period of scored links, as shares of all events: no model was fit to it
@@ -298,33 +297,24 @@ class LabelPredictions(PredictionList[LabelPrediction]):
         return f"Predicted is {name} where its score is above {self.threshold:.3g}{why}."
 
 
-@readable_help
 def predict_labels(
-    model: Model,
-    graph: TemporalGraph,
-    events: Iterable[int | Query] | None = None,
-    *,
-    node: Any = None,
-    threshold: float | None = None,
-    watch: Watch | None = None,
+    model: Model, graph: TemporalGraph, events: Iterable[int | Query], threshold: float | None, watch: Watch | None
 ) -> LabelPredictions:
     """The labels that a model expects of events, each scored as of just before it happened.
 
     Args:
         model: A model with `classes`.
         graph: The log of events.
-        events: Rows of events, and queries (`graph.link`). By default, the events of the last 15 % of the log.
-        node: Only the events of this node.
+        events: Rows of events, and queries (`graph.link`).
         threshold: Probability above which the second of two classes is predicted. Default: as the model proposes,
             else 0.5.
         watch: Called with the number of scored events so far and in total.
     """
-    check_is_model(model)
     task = label_task(model)
     if task is None:
         raise CallError("the model has no classes: it scores links; cody.predict does both")
     line = check_threshold(task, threshold)
-    places, links = rows_and_queries(graph, links_to_score(graph, events, node, "events"))
+    places, links = rows_and_queries(graph, events)
     queries = tuple(label_query(graph, task, link) for link in links)
     scores = score_in_parts(queries, lambda some: _class_scores(model, some, task.outputs), watch)
     rows = []
@@ -442,11 +432,7 @@ class DecidedPredictions(PredictionList[DecidedPrediction]):
 
 
 def predict_decided(
-    model: Model,
-    graph: TemporalGraph,
-    links: Iterable[int | Query],
-    decision: Decision | ByLabel,
-    watch: Watch | None = None,
+    model: Model, graph: TemporalGraph, links: Iterable[int | Query], decision: Decision | ByLabel, watch: Watch | None
 ) -> DecidedPredictions:
     """What a model decides about links or events, each as of just before it happened.
 
@@ -461,11 +447,8 @@ def predict_decided(
     events, queries = rows_and_queries(graph, links)
     if task is not None:
         queries = tuple(label_query(graph, task, query) for query in queries)
-    kept = [
-        place
-        for place, query in enumerate(queries)
-        if decision_of(model, query, decision).about(graph, query) is not None
-    ]
+    about = (decision_of(model, query, decision).about(graph, query) for query in queries)
+    kept = [place for place, known in enumerate(about) if known is not None]
     if not kept:
         raise CallError("every link has the node that it would be compared with at an end: name another one")
     rows = []
@@ -480,9 +463,8 @@ def predict_decided(
         start = beginning(graph, event, queries[place])
         rows.append(DecidedPrediction(*start, margin, known.figure(state), known.cell(margin), positive, label, right))
     general = decision_of(model, compared[0], decision)
-    return DecidedPredictions(
-        graph, tuple(compared), tuple(rows), general, subject_of_decision(model, general), len(queries) - len(kept)
-    )
+    subject, left_out = subject_of_decision(model, general), len(queries) - len(kept)
+    return DecidedPredictions(graph, tuple(compared), tuple(rows), general, subject, left_out)
 
 
 def _is_right(decision: Decision, event: int | None, positive: bool, label: str | None) -> bool | None:
