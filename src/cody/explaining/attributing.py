@@ -10,7 +10,7 @@ import numpy as np
 
 from cody.errors import CallError, did_you_mean
 from cody.explaining.explanation import EventShares, Explanation
-from cody.graph import IntArray, Query, TemporalGraph
+from cody.graph import IntArray, TemporalGraph
 from cody.models.contract import Model
 from cody.models.decided import decide
 from cody.search.attributions import attention_rollout, attribute, pairs_of, singles
@@ -44,14 +44,10 @@ def with_shares(
         raise CallError("what each event adds is known for removals of single events: leave out --by and --allow")
     rows = np.array([event.row for event in why.candidates], dtype=np.int64)
     if name == ATTENTION:
-        return replace(why, shares=_attention(model, graph, why.query, rows.tolist()))
+        found_shares = attention_rollout(model, graph, why.query)
+        shares = tuple(round(found_shares.get(row, 0.0), 5) for row in rows.tolist())
+        return replace(why, shares=EventShares(name, 0.0, tuple(rows.tolist()), shares, (0.0,) * len(rows)))
     oracle = Oracle(decide(model, graph, why.query, why.decision), why.query, seconds=seconds)
     found = attribute(oracle, ATTRIBUTED[name](graph, rows), np.random.default_rng([why.seed, why.query.before]))
     values, errors = ([round(float(number), 5) for number in some] for some in (found.values, found.error))
     return replace(why, shares=EventShares(name, found.base, found.rows, tuple(values), tuple(errors)))
-
-
-def _attention(model: Model, graph: TemporalGraph, query: Query, rows: list[int]) -> EventShares:
-    shares = attention_rollout(model, graph, query)
-    values = tuple(round(shares.get(row, 0.0), 5) for row in rows)
-    return EventShares(ATTENTION, 0.0, tuple(rows), values, (0.0,) * len(rows))

@@ -19,7 +19,7 @@ from cody.explaining.even_if import SCHEMA as EVEN_IF
 from cody.explaining.even_if import EvenIf
 from cody.explaining.explanation import Event, Explanation, Recourse, Verification
 from cody.explaining.pipeline import event_with_features, scope_of, surroundings_of
-from cody.explaining.verification import differ, edit_of, edits_of, is_a_verification, reference_logit
+from cody.explaining.verification import differ, edit_of, is_a_verification, reference_logit, with_imagined
 from cody.explaining.wording import subject
 from cody.graph import Query, TemporalGraph, check_query
 from cody.graph.edits import ADDED, REMOVED, Add, Move
@@ -168,10 +168,9 @@ class _Checker:
         chosen = why.decision if decision is None else decision
         if isinstance(chosen, DecidedBy) and chosen.function is None:
             raise CallError("the document does not hold the function that decides; pass it as decision=")
-        edits = edits_of(why.candidates)
-        longer = graph.imagine(edits, query=why.query) if edits else graph
-        undecided, model = model, model_on(model, longer) if edits else model
-        return cls(decide(model, longer, why.query, chosen), longer, graph, why.query, undecided, chosen)
+        longer = with_imagined(graph, why)
+        moved = model if longer is graph else model_on(model, longer)
+        return cls(decide(moved, longer, why.query, chosen), longer, graph, why.query, model, chosen)
 
     def margin(self, change: Change) -> float:
         if change not in self.known:
@@ -305,8 +304,7 @@ def _link(why: Explanation, graph: TemporalGraph) -> Claim:
 def _candidates(why: Explanation, graph: TemporalGraph) -> Claim:
     """Whether the events that may change are those of the log, and imagined ones are numbered after them."""
     try:
-        edits = edits_of(why.candidates)
-        longer = graph.imagine(edits, query=why.query) if edits else graph
+        longer = with_imagined(graph, why)
         faults = [fault for event in why.candidates for fault in _differences(event, longer, why.query)]
     except CodyError as error:
         faults = [str(error)]

@@ -40,7 +40,7 @@ from cody.models.decided import LINK_PREDICTED
 from cody.models.decision import Above, Between, DecidedBy, Decision, InTop, Labelled, Leader, RatherThan, Standing
 from cody.search.daily import daily_limit
 from cody.search.result import Wider, Window
-from cody.utils.forms import JSON_ERRORS, Count, Form, as_plain, damaged, is_shallow, parse, read, unknown_schema
+from cody.utils.forms import JSON_ERRORS, Count, Form, damaged, is_shallow, parse, read, unknown_schema
 from cody.utils.words import to_json
 
 SCHEMA = "cody/explanation/3"
@@ -337,11 +337,6 @@ SAME = (
 )
 
 
-def to_plain(why: Explanation) -> dict[str, Any]:
-    """The document of an explanation as plain data."""
-    return as_plain(document_of(why))
-
-
 def from_text(text: str | bytes) -> Explanation:
     """The explanation in a text of JSON."""
     return explanation_of(read_document(parse(text, WHAT)))
@@ -535,15 +530,11 @@ def events_of(columns: EventTable) -> tuple[Event, ...]:
     filled = [column if column or name not in usual else (usual[name],) * size for name, column in given.items()]
     if {*map(len, filled)} != {size}:
         raise ValueError("the columns of events differ in length")
-    return _with_features(tuple(map(Event, *filled)), columns.features)
-
-
-def _with_features(events: tuple[Event, ...], packed: str) -> tuple[Event, ...]:
-    """The events with the features of those that are added or altered."""
-    if not packed:
+    events = tuple(map(Event, *filled))
+    if not columns.features:
         return events
     new = [place for place, event in enumerate(events) if event.edit in (ADDED, ALTERED)]
-    features = dict(zip(new, packing.unpack_features(packed, len(new)), strict=True))
+    features = dict(zip(new, packing.unpack_features(columns.features, len(new)), strict=True))
     return tuple(event._replace(features=features.get(place)) for place, event in enumerate(events))
 
 

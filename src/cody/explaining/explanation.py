@@ -528,9 +528,10 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON, in the form that `cody.explaining.document` defines."""
-        from cody.explaining.document import to_plain  # whoever only looks at an answer need not wait for it
+        from cody.explaining.document import document_of  # whoever only looks at an answer need not wait for it
+        from cody.utils.forms import as_plain
 
-        return to_plain(self)
+        return as_plain(document_of(self))
 
     def to_json(self) -> str:
         """One line of JSON, with the version of its form. Unprintable characters are escapes."""

@@ -241,8 +241,7 @@ def with_stability(
     changes = [NOTHING, *counterfactuals_of(why)]
     if len(changes) == 1:
         return why
-    edits = edits_of(why.candidates)
-    longer = graph.imagine(edits, query=why.query)
+    longer = with_imagined(graph, why)
 
     def decided(
         name: str, model: Model, log: TemporalGraph = longer, query: Query = why.query, always: Change = NOTHING
@@ -259,7 +258,7 @@ def with_stability(
         delay = MINUTE if dated else PART * float(graph.time[graph.num_events - 1] - graph.time[0])
         name = "a minute later" if dated else f"{delay:.3g} later"
         at = float(graph.time[query.before - 1]) if query.before else query.time
-        strange = graph.imagine([*edits, Add(*UNRELATED, at)], new_nodes=UNRELATED, query=query)
+        strange = graph.imagine([*edits_of(why.candidates), Add(*UNRELATED, at)], new_nodes=UNRELATED, query=query)
         row = frozenset({strange.num_rows - 1})
         found.append(decided(name, model, query=query._replace(time=query.time + delay)))
         found.append(decided("with an unrelated event", model, strange, always=row))
@@ -292,6 +291,12 @@ def edits_of(candidates: Sequence[Event]) -> list[Edit]:
     """
     imagined = sorted((event for event in candidates if event.edit != REMOVED), key=lambda event: event.row)
     return [edit_of(event) for event in imagined]
+
+
+def with_imagined(graph: TemporalGraph, why: Explanation) -> TemporalGraph:
+    """A log with the imagined events among the candidates of an explanation; itself where there are none."""
+    edits = edits_of(why.candidates)
+    return graph.imagine(edits, query=why.query) if edits else graph
 
 
 def edit_of(event: Event) -> Edit:

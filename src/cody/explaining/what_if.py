@@ -406,7 +406,7 @@ def _case(entry: object, where: str, graph: TemporalGraph) -> Scenario:
     if not isinstance(entry, dict) or not changes_something or not (is_link or "event" in entry):
         raise CallError(f'{where}: expected {{"event": row, "removed": [rows]}}, not {json.dumps(entry)[:80]}')
     removed, added, moved = (_list(entry.get(key, []), key, where) for key in ("removed", "added", "moved"))
-    if not all(type(row) is int for row in removed):
+    if not (is_link or type(entry["event"]) is int) or not all(type(row) is int for row in removed):
         raise CallError(f"{where}: event and removed must be whole numbers, not {json.dumps(entry)[:80]}")
     edits: list[Edit] = []
     for parts, kind, length in ((added, Add, 3), (moved, Move, 2)):
@@ -416,12 +416,9 @@ def _case(entry: object, where: str, graph: TemporalGraph) -> Scenario:
                 raise CallError(f"{where}: expected {form}, not {json.dumps(part)[:80]}")
             edits.append(kind(*part))
     edits += [_altered(part, where, graph) for part in _list(entry.get("altered", []), "altered", where)]
-    if is_link:
-        query = graph.query_at(entry["src"], entry["dst"], entry["time"])
-        return Scenario(query, None, frozenset(removed), tuple(edits))
-    if type(entry["event"]) is not int:
-        raise CallError(f"{where}: event and removed must be whole numbers, not {json.dumps(entry)[:80]}")
-    return Scenario(graph.query(entry["event"]), entry["event"], frozenset(removed), tuple(edits))
+    event = None if is_link else entry["event"]
+    query = graph.query_at(entry["src"], entry["dst"], entry["time"]) if event is None else graph.query(event)
+    return Scenario(query, event, frozenset(removed), tuple(edits))
 
 
 def _altered(part: Any, where: str, graph: TemporalGraph) -> Alter:

@@ -495,15 +495,6 @@ def protected_in_words(protected: dict[str, Any] | None, occasion: str = "link")
     return f"Protected: {'; '.join(parts)}." if parts else ""
 
 
-def moved_in_words(first: float, last: float) -> str:
-    """The effect on score and decision, from one logit to another.
-
-    >>> moved_in_words(2.448, -2.73)
-    'the score falls from 0.92 to 0.06: no link'
-    """
-    return Above().moved(State(first), State(last))
-
-
 def subject(why: Explanation) -> str:
     """What is decided on, as sentences name it: the nodes of a link, or one node."""
     return sanitize(why.src, 24) if why.subject == "node" else link(why.src, why.dst)

@@ -122,23 +122,19 @@ def _with_gaps(logits: Mapping[Change, float], space: SearchSpace) -> Change:
 
 def _shifted_events(run: SearchRun, base: TemporalGraph, query: Query) -> list[ShiftedEvent]:
     """The imagined events that answer alone, each at its least intrusive time, up to the first reliable one."""
-    shifted: list[ShiftedEvent] = []
-    for row in _movable(run.result, run.space)[:SHIFTED]:
-        edit = run.space.edits[row - base.num_events]
+    space, shifted = run.space, list[ShiftedEvent]()
+    alone = [next(iter(change)) for change, _ in run.result.counterfactuals if len(change) == 1]
+    if not alone or tuple(alone[:1]) != run.result.rows or alone[0] not in space.at_any_time:
+        return []
+    function = space.intrusion[alone[0]][0]  # the proposer of the answer
+    movable = [row for row in alone if row in space.at_any_time and space.intrusion[row][0] == function]
+    for row in movable[:SHIFTED]:
+        edit = space.edits[row - base.num_events]
         assert isinstance(edit, Add | Move)  # others have no time of their own
-        shifted.append(shift_event(run.model, base, query, row, edit, float(run.space.graph.time[row])))
+        shifted.append(shift_event(run.model, base, query, row, edit, float(space.graph.time[row])))
         if shifted[-1].is_reliable:
             break
     return shifted
-
-
-def _movable(found: SearchResult, space: SearchSpace) -> list[int]:
-    """The imagined rows that answer alone, may be at any time, and come from the proposer of the answer."""
-    alone = [next(iter(change)) for change, _ in found.counterfactuals if len(change) == 1]
-    if not alone or tuple(alone[:1]) != found.rows or alone[0] not in space.at_any_time:
-        return []
-    function = space.intrusion[alone[0]][0]
-    return [row for row in alone if row in space.at_any_time and space.intrusion[row][0] == function]
 
 
 def _at_its_time(run: SearchRun, base: TemporalGraph, query: Query, shifted: list[ShiftedEvent]) -> SearchRun:
