@@ -21,7 +21,7 @@ from cody.adapters.history import Feeding, HistoryModel
 from cody.adapters.probabilities import to_logits
 from cody.errors import CallError, first_line
 from cody.graph import FloatArray, TemporalGraph, check_query
-from cody.graph.grid import Grid, make_grid, usual_splits
+from cody.graph.grid import make_grid, usual_splits
 from cody.models.contract import Model, graph_of, logits_of_links
 from cody.models.margins import flips
 from cody.utils.words import count
@@ -151,7 +151,9 @@ def _variants(
     frame: HistoryModel, graph: TemporalGraph, rows: list[int], memory: Any, since: int, splits: Sequence[int] | None
 ) -> dict[str, list[dict[str, Any]]]:
     """For each cause that can be tested, the forms it may take in a loop."""
-    modules, others = frame.modules, list(_grids(graph, frame.grid, rows, since, splits))
+    modules, usual = frame.modules, usual_splits(graph)
+    guesses = [splits] if splits is not None else [(), usual, (since,), (usual[0], since), (min(rows),)]
+    others = dict.fromkeys(make_grid(frame.grid.size, guess) for guess in guesses)  # where a loop's batches may start
     found: dict[str, list[dict[str, Any]]] = {
         RESTARTS: [{"grid": grid} for grid in others if grid != frame.grid],
         OWN_BATCH: [{"sees_own_batch": not frame.feeding.sees_own_batch}],
@@ -162,18 +164,6 @@ def _variants(
     if modules is not None and modules.options.hops == 1:
         found[LIBRARY] = [{"library": True}]
     return {cause: found[cause] for cause in CAUSES if found.get(cause)}
-
-
-def _grids(
-    graph: TemporalGraph, grid: Grid, rows: list[int], since: int, splits: Sequence[int] | None
-) -> Iterator[Grid]:
-    """Where the batches of a loop may start."""
-    if splits is not None:
-        yield make_grid(grid.size, splits)
-        return
-    usual = usual_splits(graph)
-    guesses = (), usual, (since,), (usual[0], since), (min(rows),)
-    yield from dict.fromkeys(make_grid(grid.size, guess) for guess in guesses)
 
 
 Way = tuple[tuple[str, int], ...]  # causes, and which form of each

@@ -22,7 +22,7 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -145,30 +145,30 @@ class TheirProcess:
             query: The link.
         """
         try:
-            self._send(question)
-            while "rows" not in (message := self._receive()):
+            message = self._reply(question)
+            while "rows" not in message:
                 logits = model.logits(query, [frozenset(message["without"])])
-                self._send({"logit": float(np.asarray(logits)[0])})
+                message = self._reply({"logit": float(np.asarray(logits)[0])})
         except BaseException:  # for example after a budget is spent: its search would go on
             self.stop()
             raise
         return message["rows"]
 
-    def _send(self, document: dict[str, Any]) -> None:
+    def _reply(self, document: dict[str, Any]) -> dict[str, Any]:
+        """What it writes once it has read a document: what it asks, or the rows."""
         if self.process is None:
             script = str(Path(__file__).with_name("their_code.py"))
             command = [sys.executable, "-I", "-B", script, self.clone, self.search]
             self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        to, back = self.process.stdin, self.process.stdout
+        assert to is not None
+        assert back is not None
         try:
-            stream = _open(self.process.stdin)
-            stream.write(json.dumps(document) + "\n")
-            stream.flush()
+            to.write(json.dumps(document) + "\n")
+            to.flush()
+            line = back.readline()
         except BrokenPipeError:
-            raise ModelError(f"the code in {self.clone} ended with an error, which is printed above") from None
-
-    def _receive(self) -> dict[str, Any]:
-        assert self.process is not None
-        line = _open(self.process.stdout).readline()
+            line = ""
         if not line:
             raise ModelError(f"the code in {self.clone} ended with an error, which is printed above")
         return json.loads(line)
@@ -179,11 +179,6 @@ class TheirProcess:
             self.process.kill()
             self.process.communicate()
             self.process = None
-
-
-def _open(stream: IO[str] | None) -> IO[str]:
-    assert stream is not None
-    return stream
 
 
 @cache
