@@ -62,18 +62,14 @@ def notes(why: Explanation) -> tuple[str, ...]:
 
 def as_html(why: Explanation) -> str:
     """The answer as a few elements of HTML, for a place that shows no page."""
-    return "".join(_html(why))
-
-
-def _html(why: Explanation) -> Iterator[str]:
-    yield f"<p>{html.escape(question(why))}</p><p><b>{html.escape(reason(why))}</b> {html.escape(sentence(why))}</p>"
+    asked, because, found = (html.escape(words_of(why)) for words_of in (question, reason, sentence))
+    parts = [f"<p>{asked}</p><p><b>{because}</b> {found}</p>"]
     for table in (table.as_text() for table in tables_of(why)):
-        yield "<table><thead>" + _html_row(table, table.headings, "th") + "</thead><tbody>"
-        yield from (_html_row(table, cells, "td") for cells in table.rows)
-        yield "</tbody></table>"
+        rows = "".join(_html_row(table, cells, "td") for cells in table.rows)
+        parts.append(f"<table><thead>{_html_row(table, table.headings, 'th')}</thead><tbody>{rows}</tbody></table>")
     if why.shares is not None:
-        yield f"<pre>{html.escape(chr(10).join(waterfall_lines(why)))}</pre>"
-    yield f"<p><small>{html.escape(' '.join(part for part in notes(why) if part))}</small></p>"
+        parts.append(f"<pre>{html.escape(chr(10).join(waterfall_lines(why)))}</pre>")
+    return "".join([*parts, f"<p><small>{html.escape(' '.join(part for part in notes(why) if part))}</small></p>"])
 
 
 # Sentences
