@@ -35,10 +35,12 @@ def download(url: str, target: Path, largest: int, progress: Progress | None = N
     """Download `url` to the file `target`, and return its sha256. All failures are OSErrors."""
     digest, done = hashlib.sha256(), 0
     try:
-        with _open(url) as response, target.open("wb") as out:
-            total = _announced_size(response.headers.get("Content-Length"))
-            if total is not None:
-                _check_size(total, largest)
+        _check_https(url)
+        opener = urllib.request.build_opener(_HttpsOnly)
+        with opener.open(url, timeout=TIMEOUT) as response, target.open("wb") as out:
+            announced = response.headers.get("Content-Length") or ""
+            total = int(announced) if re.fullmatch("[0-9]{1,18}", announced) else None
+            _check_size(total or 0, largest)
             while block := response.read(BLOCK):
                 done += len(block)
                 _check_size(done, largest)
@@ -60,19 +62,9 @@ class _HttpsOnly(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, *answer)
 
 
-def _open(url: str) -> Any:
-    _check_https(url)
-    return urllib.request.build_opener(_HttpsOnly).open(url, timeout=TIMEOUT)
-
-
 def _check_https(url: str) -> None:
     if not url.lower().startswith("https://"):
         raise urllib.error.URLError(f"files are downloaded over https only, not from {sanitize(url, 200)}")
-
-
-def _announced_size(length: str | None) -> int | None:
-    """The size of the file, if the server announces a valid one."""
-    return int(length) if length is not None and re.fullmatch("[0-9]{1,18}", length) else None
 
 
 def _check_size(size: int, largest: int) -> None:

@@ -316,7 +316,8 @@ def check_files(checksums: Mapping[Path, str]) -> None:
             return
         note = cache_directory() / "intact" / _state(checksums)
         if not _is_recent(note):
-            settled = time.time() - TICK > max(_changed(file) for file in checksums)
+            moments = [(status.st_mtime, status.st_ctime) for status in (file.stat() for file in checksums)]
+            settled = time.time() - TICK > max(map(max, moments))
             _compare(checksums)
             if settled:
                 _remember(note)
@@ -338,11 +339,6 @@ def _state(checksums: Mapping[Path, str]) -> str:
         where = (str(file.resolve()), status.st_dev, status.st_ino)
         digest.update(repr((*where, status.st_size, status.st_mtime_ns, status.st_ctime_ns, checksum)).encode())
     return digest.hexdigest()
-
-
-def _changed(file: Path) -> float:
-    status = file.stat()
-    return max(status.st_mtime, status.st_ctime)
 
 
 def _is_recent(note: Path) -> bool:

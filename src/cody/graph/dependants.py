@@ -119,20 +119,19 @@ def _own(graph: TemporalGraph, row: int, before: int, *, function: Callable[...,
 
 def reply(within: float = WITHIN) -> Rule:
     """An answer is due to the latest message from its receiver, if that is at most `within` seconds older."""
-    chosen = _time("reply", within)
-    return Rule("reply", partial(_replies, within=chosen), (("within", chosen),))
+    return _within("reply", _replies, within)
 
 
 def forward(within: float = WITHIN) -> Rule:
     """What a node sends is due to what it last received, if that came from somebody else, `within` seconds before."""
-    chosen = _time("forward", within)
-    return Rule("forward", partial(_forwards, within=chosen), (("within", chosen),))
+    return _within("forward", _forwards, within)
 
 
-def _time(name: str, within: float) -> float:
+def _within(name: str, direct: Callable[..., list[int]], within: float) -> Rule:
+    """A rule about events that lie at most so far apart."""
     if not within > 0:
         raise CallError(f"the time of {name!r} must be above 0, not {within}")
-    return float(within)
+    return Rule(name, partial(direct, within=float(within)), (("within", float(within)),))
 
 
 RULES = {"reply": reply, "forward": forward}

@@ -147,12 +147,9 @@ class TemporalGraph:
         ('distrust', None, 'rating', True)
         """
         classes = None if labels is None else columns.check_labels(labels, self.num_events)
-        return replace(
-            self,
-            labels=classes,
-            label_names=columns.check_label_names(classes, label_names),
-            event_name=self.event_name if event_name is None else str(event_name),
-        )
+        names = columns.check_label_names(classes, label_names)
+        event = self.event_name if event_name is None else str(event_name)
+        return replace(self, labels=classes, label_names=names, event_name=event)
 
     def label_of(self, row: int) -> str | None:
         """The name of the class of an event; None if it is unknown, or if the event is imagined."""

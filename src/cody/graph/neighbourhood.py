@@ -17,6 +17,9 @@ from cody.utils.signatures import readable_help
 # (graph, query, hops, size) → at most `size` rows of past events, the most relevant first; fewer: there are no others
 Near = Callable[[TemporalGraph, Query, int, int], IntArray]
 
+# Sources and destinations of events → which of the events are wanted. [n], [n] → [n]
+Wanted = Callable[[IntArray, IntArray], BoolArray]
+
 SIZE = 64  # candidates of the paper
 OWN, AROUND = 3, 1  # of four candidates, so many are events of the ends of the link, and of nodes that these have met
 
@@ -317,12 +320,7 @@ def _oldest_of_latest(rows: IntArray, size: int) -> int:
 
 
 def _latest(
-    graph: TemporalGraph,
-    start: int,
-    stop: int,
-    size: int,
-    wanted: Callable[[IntArray, IntArray], BoolArray],
-    nodes: IntArray | None = None,
+    graph: TemporalGraph, start: int, stop: int, size: int, wanted: Wanted, nodes: IntArray | None = None
 ) -> IntArray:
     """The `size` latest rows in start … stop-1 whose two ends are `wanted`, ascending; reads no further than needed.
 
@@ -340,9 +338,7 @@ def _latest(
     return found[-size:]
 
 
-def _lazily_within_one_more_hop(
-    graph: TemporalGraph, query: Query, inside: BoolArray
-) -> Callable[[IntArray, IntArray], BoolArray]:
+def _lazily_within_one_more_hop(graph: TemporalGraph, query: Query, inside: BoolArray) -> Wanted:
     """Whether both ends of an event are inside or one hop from it, worked out for the nodes that are looked up."""
     unknown, near, far = 0, 1, 2
     verdict = np.where(inside, np.int8(near), np.int8(unknown))

@@ -217,7 +217,10 @@ def decision_of(model: Model, query: Query, decision: Decision | ByLabel | None 
             raise CallError(
                 f"the model predicts links, not labels such as {decision.label!r}; train one with --task label"
             )
-        chosen = LINK_PREDICTED if decision is None else _checked(decision)
+        chosen = LINK_PREDICTED if decision is None else decision
+        if not isinstance(chosen, Decision):
+            forms = "cody.above(0.8), cody.rather_than(node), cody.in_top(10), cody.labelled(name), cody.between(2, 5)"
+            raise CallError(f"a decision is {forms} or cody.decided_by(function), not {decision!r:.60}")
         return chosen.of_link(query) if isinstance(chosen, InTop) else chosen
     classes = task.classes
     if decision is None:
@@ -270,14 +273,6 @@ def name_of_subject(model: Model, graph: TemporalGraph, decision: Decision | ByL
     """
     subject = subject_of_decision(model, decision)
     return graph.name_of_event() if subject == "event" else subject
-
-
-def _checked(decision: Decision) -> Decision:
-    if not isinstance(decision, Decision):
-        forms = "cody.above(0.8), cody.rather_than(node), cody.in_top(10), cody.labelled(name), cody.between(2, 5)"
-        forms += " or cody.decided_by(function)"
-        raise CallError(f"a decision is {forms}, not {decision!r:.60}")
-    return decision
 
 
 def _predicted(model: Model, query: Query, classes: Sequence[str]) -> str:
