@@ -259,7 +259,7 @@ def test_without_matplotlib_the_error_says_how_to_get_it(monkeypatch):
 
     def refuse(name, *rest):
         if name.startswith("matplotlib"):
-            raise ImportError(name)
+            raise ModuleNotFoundError(name=name)
         return real(name, *rest)
 
     monkeypatch.delitem(sys.modules, "cody.paper.figures")

@@ -11,7 +11,7 @@ from cody.cli import app
 from cody.data.mechanisms import planted
 from cody.errors import CallError, DataError, MissingExtraError
 from cody.models.heuristics import reference_models
-from cody.study import benchmark, benchmark_models
+from cody.study import benchmark
 from cody.study.benchmark import ALL, benchmark_rows, run_benchmark
 from cody.study.explainers import explainer
 
@@ -123,16 +123,16 @@ def test_the_command_prints_the_same_table_from_the_files(tmp_path, monkeypatch)
 def test_trained_models_are_trained_once_shuffled_and_trained_again(kind, tmp_path, monkeypatch):
     if kind == "pyg-tgn":
         pytest.importorskip("torch_geometric")
-    monkeypatch.setattr(benchmark_models, "EPOCHS", 1)
+    monkeypatch.setattr(benchmark, "EPOCHS", 1)
     made = planted("reply episodes=20")
-    model = benchmark_models.benchmark_model(kind, made, tmp_path)
+    model = benchmark.benchmark_model(kind, made, tmp_path)
     query = made.graph.query(next(iter(made.ways)))
     variants = model.on(made.graph), model.randomised(made.graph), model.retrained(made.graph)
     logits = [float(each.logits(query, [frozenset()])[0]) for each in variants]
     assert len({round(logit, 4) for logit in logits}) == 3
     written = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("model.safetensors")}
     assert len(written) == 3
-    again = benchmark_models.benchmark_model(kind, made, tmp_path).on(made.graph)
+    again = benchmark.benchmark_model(kind, made, tmp_path).on(made.graph)
     assert float(again.logits(query, [frozenset()])[0]) == logits[0]
     assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("model.safetensors")} == written
 
@@ -166,9 +166,9 @@ def test_a_model_or_check_that_does_not_exist_is_rejected(tmp_path):
     ],
 )
 def test_what_cannot_be_done_at_the_end_is_said_before_the_beginning(given, message, tmp_path, monkeypatch):
-    absent = benchmark_models.TRAINERS["tgat"]._replace(module="networkx")
-    monkeypatch.setitem(benchmark_models.TRAINERS, "tgat", absent)
-    monkeypatch.setattr(benchmark_models, "find_spec", lambda module: None if module == "networkx" else module)
+    absent = benchmark.TRAINERS["tgat"]._replace(module="networkx")
+    monkeypatch.setitem(benchmark.TRAINERS, "tgat", absent)
+    monkeypatch.setattr(benchmark, "find_spec", lambda module: None if module == "networkx" else module)
     with pytest.raises((CallError, MissingExtraError), match=message):
         list(run_benchmark(tmp_path, given.get("logs", ["reply"]), EXPLAINERS, links=1, models=given.get("models", ())))
     assert not list(tmp_path.iterdir())
@@ -203,9 +203,9 @@ def test_a_model_that_predicts_none_of_the_links_has_no_row_and_that_is_said(tmp
 def test_every_reference_model_is_in_the_benchmark(tmp_path):
     made = planted("reply episodes=20")
     query = made.graph.query(next(iter(made.ways)))
-    assert len(reference_models(made.graph, [query])) == len(benchmark_models.RULES)
-    for name, title in benchmark_models.RULES.items():
+    assert len(reference_models(made.graph, [query])) == len(benchmark.RULES)
+    for name, title in benchmark.RULES.items():
         links = [made.graph.query(row) for row in made.ways]
-        model = benchmark_models.benchmark_model(name, made, tmp_path).on(made.graph)
+        model = benchmark.benchmark_model(name, made, tmp_path).on(made.graph)
         expected = reference_models(made.graph, links)[title].logits(query, [frozenset()])
         assert model.logits(query, [frozenset()]) == expected

@@ -18,8 +18,8 @@ from cody.cli.evaluate import print_evaluation
 from cody.data import save_graph
 from cody.errors import CallError, CodyError
 from cody.study import metrics
-from cody.study.decisions import kind_in_words
 from cody.study.explainers import EXPLAINERS
+from cody.study.instances import kind_in_words
 from cody.study.record_file import read_records
 from cody.train.checkpoint import Checkpoint, save_model
 from random_events import random_graph, random_network

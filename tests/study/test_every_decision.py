@@ -33,9 +33,8 @@ from cody.study.cases import (
     relation_names,
     relations,
 )
-from cody.study.decisions import kind_in_words
 from cody.study.explainers import Explainer
-from cody.study.instances import sample_kinds
+from cody.study.instances import kind_in_words, sample_kinds
 from cody.study.record_file import iterate_records, read_records, records_of_models
 from cody.study.run import EvaluationPlan, Link, Sample, evaluate, run
 from commands import run as command

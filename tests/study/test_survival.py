@@ -11,8 +11,8 @@ from cody.errors import CallError
 from cody.models import ToyModel
 from cody.models.margins import flips
 from cody.study import read_surveys
+from cody.study.cases import ALL_MODELS
 from cody.study.record_file import iterate_records
-from cody.study.survival import ALL
 from cody.train.checkpoint import Checkpoint, save_model
 from commands import run
 from random_events import random_graph, random_network
@@ -49,13 +49,15 @@ def test_each_answer_is_counted_in_each_model_that_decides_the_same(graph):
             holds = [flag for pairs in held.values() for model, flag in pairs if model == name]
             assert shown[name] == (len(holds), pytest.approx(np.mean(holds)) if holds else None)
         together = [all(flag for _, flag in pairs) for pairs in held.values() if pairs]
-        assert shown[ALL] == (len(together), pytest.approx(np.mean(together)) if together else None)
+        assert shown[ALL_MODELS] == (len(together), pytest.approx(np.mean(together)) if together else None)
         assert {each.event: each.held_in for each in answers} == {
             event: (sum(flag for _, flag in pairs), len(pairs)) for event, pairs in held.items()
         }
-        assert list(shown)[:3] == ["one", "two", ALL]
+        assert list(shown)[:3] == ["one", "two", ALL_MODELS]
         assert list(shown)[-1] == "with an unrelated event"
-    tested = [each for part in found.parts for each in part.survival if each.what in (*others, ALL) and each.tested]
+    tested = [
+        each for part in found.parts for each in part.survival if each.what in (*others, ALL_MODELS) and each.tested
+    ]
     shares = {each.holds.value for each in tested}
     assert any(0 < share < 1 for share in shares)
     assert any(each.held_in[0] != each.held_in[1] > 0 for part in found.parts for each in part.predictions if each.rows)

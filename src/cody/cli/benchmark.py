@@ -18,8 +18,7 @@ from cody.cli.show_benchmark import FORMATS, benchmark_parts, shown_rows
 from cody.data.mechanisms import MECHANISMS
 from cody.errors import CallError, DataError
 from cody.graph.neighbourhood import SIZE
-from cody.study.benchmark import CHECKS, benchmark_rows, run_benchmark
-from cody.study.benchmark_models import BENCHMARK_MODELS, ORACLE
+from cody.study.benchmark import BENCHMARK_MODELS, CHECKS, ORACLE, benchmark_rows, run_benchmark
 from cody.study.explainers import BENCHMARKED, Explainer, explainer, find
 from cody.study.record_file import read_failures
 

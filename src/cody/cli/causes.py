@@ -18,7 +18,6 @@ from cody.explaining.explanation import Explanation
 from cody.graph.units import day, node, pair
 from cody.study.causes import MOST, TRIED, SharedCauses
 from cody.study.causes import shared_causes as causes_of
-from cody.study.causes_words import notes, table
 
 COLUMNS = ("number", "name", "events", "flips", "more", "own")
 EVENT = "event"
@@ -83,5 +82,5 @@ def _explanations(file: Path) -> list[Explanation]:
 def _parts(found: SharedCauses) -> Iterator[ShownPart]:
     yield Prose(found.sentence, bold=True)
     if found.causes:
-        yield from ("", table(found), "")
-    yield from map(Prose, notes(found))
+        yield from ("", found.table(), "")
+    yield from map(Prose, found.notes())

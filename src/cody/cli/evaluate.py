@@ -21,9 +21,8 @@ from cody.models.decided import LINK_PREDICTED
 from cody.search.proposals import Proposer
 from cody.study import metrics
 from cody.study import run as evaluation
-from cody.study.decisions import KindWords
 from cody.study.explainers import COMPARED, EXPLAINERS, NEAR, SEARCHES, Entry, Explainer, explainer, find
-from cody.study.instances import PAPER_MARGIN, PAPER_PERIOD, TEST_PERIOD
+from cody.study.instances import PAPER_MARGIN, PAPER_PERIOD, TEST_PERIOD, KindWords
 from cody.utils.tables import TextTable
 
 ALL = "all"

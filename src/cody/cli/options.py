@@ -293,7 +293,7 @@ def supported(names: Iterable[str], source: ModelSource, decision: Decision | By
     try:
         yield
     except CodyError:
-        from cody.study.decisions import settled  # msgspec, which other commands do without
+        from cody.study.instances import settled  # msgspec, which other commands do without
 
         for name in names:
             if find(name).needs_scorer:

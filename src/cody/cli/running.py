@@ -22,8 +22,7 @@ from cody.graph import TemporalGraph
 from cody.models.contract import Model, identity_of
 from cody.models.decided import name_of_subject
 from cody.study import run as evaluation
-from cody.study.decisions import KindWords, kind_in_words
-from cody.study.instances import Link
+from cody.study.instances import KindWords, Link, kind_in_words
 from cody.study.record import Failure, Key, Record, in_words, key_of
 from cody.study.record_file import iterate_records, read_failures
 from cody.utils import words

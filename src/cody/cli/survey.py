@@ -24,6 +24,7 @@ from cody.models.contract import Model, identity_of
 from cody.models.predictions import rows_between
 from cody.study import ExplainedLink, ModelComparison, Part, Survey, cases, compare_models, survey_of
 from cody.study import run as evaluation
+from cody.study.cases import with_survival
 from cody.study.comparison import SurveyOutput
 from cody.study.explainers import DEFAULT_SEARCH, SEARCHES, explainer, find
 from cody.study.instances import TEST_PERIOD, Link
@@ -31,7 +32,6 @@ from cody.study.record import REMOVALS
 from cody.study.record_file import records_of_models, rewrite
 from cody.study.report import LISTED, Decider, Example, with_name
 from cody.study.shares import Contrast, Share
-from cody.study.survival import with_survival
 from cody.utils import words
 from cody.utils.tables import TextTable
 

@@ -7,10 +7,10 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,20 +18,18 @@ from cody.errors import CallError, CodyError
 from cody.graph import FloatArray
 from cody.study.arrange import DATA, MODELS, Parts, arrange, explainers_in_order, in_order, setting_of
 from cody.study.explainers import FACTUAL, POLICIES, SEARCHES, SEARCHING, known
-from cody.study.metrics import groups, jaccard, link_of, mean_seconds
+from cody.study.metrics import grouped, groups, jaccard, link_of, mean_seconds
 from cody.study.record import KINDS, Record
-from cody.utils.extras import missing
+from cody.utils.extras import needed_by
 from cody.utils.files import write_atomically
 from cody.utils.words import applied_to
 
-try:
+with needed_by("cody figures"):
     from matplotlib import rc_context
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
     from matplotlib.lines import Line2D
-except ImportError:
-    raise missing("cody figures", "matplotlib") from None
 
 PAGE = 6.75  # inches: the width of a page with two columns
 PANEL = 1.85  # height of one panel
@@ -55,10 +53,6 @@ MARKS = 5  # on each curve
 SPARSITIES = (0, 0.02, 0.1, 0.2, 0.4, 0.7, 1.0)  # ticks of an axis
 DRAWN_BY = "cody figures"  # in the metadata of every file: only such files are replaced
 ANSWERED = 0.9  # an explainer that looks for counterfactuals answers with at least this share of those it meets
-
-
-Curve = TypeVar("Curve")
-Key = TypeVar("Key")
 
 
 class Look(NamedTuple):
@@ -130,7 +124,7 @@ def draw(records: Sequence[Record]) -> Iterator[tuple[str, Figure]]:
     for model in in_order((record.model for record in records), MODELS):
         mine = [record for record in records if record.model == model]
         yield f"fidelity-sparsity-{model}", fidelity_against_sparsity(mine, look)
-        searching = [record for _, members in _by_explainer(mine) if _looks_for_one(members) for record in members]
+        searching = [each for members in _by_explainer(mine).values() if _looks_for_one(members) for each in members]
         if searching:
             yield f"fidelity-calls-{model}", fidelity_against_calls(searching, look)
         if any(mean_seconds(group) is not None for group in groups(mine).values()):
@@ -184,10 +178,8 @@ def fidelity_against_sparsity(records: Sequence[Record], look: Mapping[str, Look
     limit = min(1.0, np.floor(10 * largest + 1) / 10)  # beyond it nothing changes
     figure, panels = _panels(records, "sparsity at most, |X| / |C|", "fidelity+")
     for axes, group in panels:
-        curves = _with_widths(_by_explainer(group))
-        for number, ((explainer, members), width) in enumerate(curves):
-            marked = limit * _spread(number, len(curves)) ** 2
-            _steps(axes, _sparsities(members), len(members), (0, limit), marked, look[explainer], width)
+        for explainer, members, width, marks in _curves(_by_explainer(group)):
+            _steps(axes, _sparsities(members), len(members), (0, limit), limit * marks**2, look[explainer], width)
         _widen_small(axes, limit)
     _legend(figure, look, records)
     return figure
@@ -201,12 +193,10 @@ def fidelity_against_calls(records: Sequence[Record], look: Mapping[str, Look]) 
     figure, panels = _panels(records, "calls to the model", "share with a counterfactual")
     most = max(record.evaluations for record in records)
     for axes, group in panels:
-        curves = _with_widths(_by_explainer(group))
-        for number, ((explainer, members), width) in enumerate(curves):
+        for explainer, members, width, marks in _curves(_by_explainer(group)):
             firsts = np.sort([record.first for record in members if record.first is not None]).astype(np.float64)
             end = max(1, *(record.evaluations for record in members))
-            marked = end ** _spread(number, len(curves))
-            _steps(axes, firsts, len(members), (1, end), marked, look[explainer], width)
+            _steps(axes, firsts, len(members), (1, end), end**marks, look[explainer], width)
         axes.set(xscale="log", xlim=(1, max(2, most)))
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.xaxis.set_minor_formatter("")
@@ -218,9 +208,14 @@ def _sparsities(records: Sequence[Record]) -> FloatArray:
     return np.sort([record.sparsity for record in records if record.is_necessary]).astype(np.float64)
 
 
-def _spread(number: int, curves: int) -> FloatArray:
-    """Where the marks of one of several curves lie, as shares of the axis: not at those of the others. [MARKS]"""
-    return (np.arange(MARKS) + (number + 1) / (curves + 1)) / MARKS
+def _curves(named: Mapping[str, Sequence[Record]]) -> Iterator[tuple[str, Sequence[Record], float, FloatArray]]:
+    """Each curve with its line width, and where its marks lie, as shares of the axis: not at those of the others.
+
+    The first are wider, so that they show under a later one at the same place.
+    """
+    widths = np.linspace(WIDEST, THINNEST, len(named)).tolist()
+    for number, ((name, members), width) in enumerate(zip(named.items(), widths, strict=True), start=1):
+        yield name, members, width, (np.arange(MARKS) + number / (len(named) + 1)) / MARKS
 
 
 def _widen_small(axes: Axes, limit: float) -> None:
@@ -242,12 +237,6 @@ def _steps(
     axes.plot(marked, heights, linestyle="", marker=look.marker, color=look.colour, clip_on=False)
 
 
-def _with_widths(curves: Iterable[Curve]) -> list[tuple[Curve, float]]:
-    """Each curve with its line width: the first are wider, so that they show under a later one at the same place."""
-    listed = list(curves)
-    return list(zip(listed, np.linspace(WIDEST, THINNEST, len(listed)).tolist(), strict=True))
-
-
 def _panels(records: Sequence[Record], xlabel: str, ylabel: str) -> tuple[Figure, list[tuple[Axes, list[Record]]]]:
     """A grid of axes: a row for each kind of prediction, a column for each data set."""
     found = _by_data_and_kind(records)
@@ -263,9 +252,12 @@ def _panels(records: Sequence[Record], xlabel: str, ylabel: str) -> tuple[Figure
     for (row, kind), (column, data) in itertools.product(enumerate(kinds), enumerate(names)):
         axes, group = grid[row, column], found.get((data, kind), [])
         axes.set_title(f"{data}, {_links(group)} {kind}")
+        absent = [name for name in explainers if name not in {record.explainer for record in group}]
         if group:
             filled.append((axes, group))
-            _name_absent(axes, [name for name in explainers if name not in {record.explainer for record in group}])
+        if group and absent:
+            text = "\n".join(["not run:", *absent])
+            axes.text(0.03, 0.97, text, transform=axes.transAxes, ha="left", va="top", fontsize=6, color="#777777")
     for axes in grid[-1]:
         axes.set_xlabel(xlabel)
     for axes in grid[:, 0]:
@@ -273,21 +265,12 @@ def _panels(records: Sequence[Record], xlabel: str, ylabel: str) -> tuple[Figure
     return figure, filled
 
 
-def _name_absent(axes: Axes, absent: Sequence[str]) -> None:
-    """Say in a panel which explainers were not run."""
-    if absent:
-        text = "\n".join(["not run:", *absent])
-        axes.text(0.03, 0.97, text, transform=axes.transAxes, ha="left", va="top", fontsize=6, color="#777777")
-
-
 def _legend(figure: Figure, look: Mapping[str, Look], records: Sequence[Record]) -> None:
     """A legend below the panels, whose shared y axis starts at 0."""
     figure.axes[0].set_ylim(0, None)
     present = explainers_in_order(records)
-    lines = [
-        Line2D([], [], color=look[name].colour, linestyle=look[name].dash, marker=look[name].marker, label=name)
-        for name in present
-    ]
+    style = {name: dict(zip(("color", "linestyle", "marker"), look[name], strict=True)) for name in present}
+    lines = [Line2D([], [], **style[name], label=name) for name in present]
     figure.legend(handles=lines, loc="outside lower center", ncols=_beside(present, figure.get_figwidth()))
 
 
@@ -316,11 +299,8 @@ def duration(records: Sequence[Record], look: Mapping[str, Look]) -> Figure:
             place = explainers.index(group.explainer) + (0.15 if group.kind == KINDS[0] else -0.15)
             grid[names.index(group.data)].plot(times[-1], place, linestyle="", markerfacecolor=fill, **style)
     for axes, data in zip(grid, names, strict=True):
-        axes.set(
-            title=f"{data}, {_links(record for record in records if record.data == data)} links",
-            xscale="log",
-            ylim=(-0.6, len(explainers) - 0.4),
-        )
+        links = _links(record for record in records if record.data == data)
+        axes.set(title=f"{data}, {links} links", xscale="log", ylim=(-0.6, len(explainers) - 0.4))
         axes.set_xlim(10.0 ** np.floor(np.log10(min(times) / 1.1)), 10.0 ** np.ceil(np.log10(max(times) * 1.1)))
         axes.set_yticks(range(len(explainers)), explainers)
         axes.xaxis.set_major_formatter("{x:g}")
@@ -332,7 +312,7 @@ def duration(records: Sequence[Record], look: Mapping[str, Look]) -> Figure:
 
 def similarity(records: Sequence[Record]) -> Figure:
     """Jaccard similarity of each pair of explainers: the mean over the links that both explained."""
-    members = dict(_by_explainer(records))
+    members = _by_explainer(records)
     names = list(members)
     pairs = [[jaccard(members[one], members[other]) for other in names] for one in names]
     values = np.array(pairs, dtype=np.float64)  # nan where no link was explained by both
@@ -364,12 +344,11 @@ def sensitivity(panels: Varied, title: str) -> Figure:
     records = [record for values in panels.values() for members in values.values() for record in members]
     limit = min(1.0, 1.05 * max(_sparsities(records), default=1.0)) or 1.0
     for axes, (parameter, values) in zip(grid, panels.items(), strict=True):
-        for number, ((value, members), width) in enumerate(_with_widths(values.items())):
+        for number, (value, members, width, marks) in enumerate(_curves(values)):
             colour, marker = SEQUENCE[number % len(SEQUENCE)]
             dash = "-" if number < len(SEQUENCE) else ":"
-            label = f"{VARIED[parameter]} = {float(value):.3g}"
-            marked = limit * _spread(number, len(values)) ** 2
-            _steps(axes, _sparsities(members), len(members), (0, limit), marked, Look(colour, dash, marker), width)
+            label, look = f"{VARIED[parameter]} = {float(value):.3g}", Look(colour, dash, marker)
+            _steps(axes, _sparsities(members), len(members), (0, limit), limit * marks**2, look, width)
             axes.plot([], [], color=colour, linestyle=dash, marker=marker, label=label)
         _widen_small(axes, limit)
         axes.legend(loc="lower right")
@@ -383,7 +362,7 @@ def sensitivity(panels: Varied, title: str) -> Figure:
 def _varied(records: Sequence[Record]) -> dict[str, dict[str, dict[str, list[Record]]]]:
     """For each explainer that was run with several values: parameter, value, records that differ in nothing else."""
     found: dict[str, dict[str, dict[str, list[Record]]]] = {}
-    for parts, family in _grouped(records, lambda record: (record.search, record.policy)).items():
+    for parts, family in grouped(records, lambda record: (record.search, record.policy)).items():
         members = [(setting_of(record), record) for record in family]
         entry = known(*parts)
         explainer = "-".join(parts) if entry is None else entry.name
@@ -411,9 +390,9 @@ def _without(given: Mapping[str, str], parameter: str) -> str:
     return str(sorted((name, value) for name, value in given.items() if name != parameter))
 
 
-def _by_explainer(records: Iterable[Record]) -> list[tuple[str, list[Record]]]:
-    found = _grouped(records, lambda record: record.explainer)
-    return [(name, found[name]) for name in explainers_in_order(itertools.chain(*found.values()))]
+def _by_explainer(records: Sequence[Record]) -> dict[str, list[Record]]:
+    found = grouped(records, lambda record: record.explainer)
+    return {name: found[name] for name in explainers_in_order(records)}
 
 
 def _links(records: Iterable[Record]) -> int:
@@ -421,11 +400,4 @@ def _links(records: Iterable[Record]) -> int:
 
 
 def _by_data_and_kind(records: Iterable[Record]) -> dict[tuple[str, str], list[Record]]:
-    return _grouped(records, lambda record: (record.data, record.kind))
-
-
-def _grouped(records: Iterable[Record], key: Callable[[Record], Key]) -> dict[Key, list[Record]]:
-    found: dict[Key, list[Record]] = {}
-    for record in records:
-        found.setdefault(key(record), []).append(record)
-    return found
+    return grouped(records, lambda record: (record.data, record.kind))

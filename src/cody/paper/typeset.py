@@ -9,8 +9,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from cody.paper.remarks import PAPER
-from cody.paper.tables import Cell, Column, Measure, Table, rounded
+from cody.paper.tables import PAPER, Cell, Column, Measure, Table, rounded
 from cody.study.arrange import DATA, MODELS, Parts, in_order
 from cody.study.explainers import known
 from cody.study.record import KINDS
@@ -43,18 +42,18 @@ def as_latex(tables: Iterable[Table]) -> str:
 
 def as_csv(tables: Iterable[Table]) -> str:
     """One line for each model, data set, kind and explainer; every measure with all digits, empty where undefined."""
-    lines: dict[tuple[str, str, str, str], dict[str, object]] = {}
+    lines: dict[tuple[str, ...], dict[str, object]] = {}
     for table in tables:
         for explainer, row in table.rows.items():
             for column in (column for panel in table.columns for column in panel):
-                line = lines.setdefault((table.model, column.data, column.kind, explainer), {})
+                about = {"model": table.model, "data": column.data, "kind": column.kind, "explainer": explainer}
+                line = lines.setdefault(tuple(about.values()), dict(about))
                 line |= _values(column.measure.name, row[column], table)
-    keys = ["model", "data", "kind", "explainer"]
-    measures = dict.fromkeys(name for line in lines.values() for name in line)
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*keys, *measures])
-    writer.writerows([*group, *(line.get(name) for name in measures)] for group, line in lines.items())
+    names = dict.fromkeys(name for line in lines.values() for name in line)
+    writer = csv.DictWriter(out, list(names), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines.values())
     return out.getvalue()
 
 
@@ -96,30 +95,20 @@ def _text_of(table: Table) -> Iterator[str]:
 
 def _blocks(table: Table, data: str) -> Iterator[str]:
     """All measures side by side if they fit, else one panel below the other, else as many columns as fit."""
+
+    def fits(columns: Sequence[Column]) -> bool:
+        return max(map(len, _block(table, columns).splitlines())) <= WIDTH
+
     panels = [[column for column in panel if column.data == data] for panel in table.columns]
-    whole = _block(table, [column for panel in panels for column in panel])
-    if _fits(whole):
-        yield whole
-        return
-    for panel in panels:
-        if _fits(_block(table, panel)):
-            yield _block(table, panel)
-        else:
-            yield from _as_many_as_fit(table, panel)
-
-
-def _as_many_as_fit(table: Table, columns: Sequence[Column]) -> Iterator[str]:
-    shown: list[Column] = []
-    for column in columns:
-        if shown and not _fits(_block(table, [*shown, column])):
-            yield _block(table, shown)
-            shown = []
-        shown.append(column)
-    yield _block(table, shown)
-
-
-def _fits(block: str) -> bool:
-    return max(map(len, block.splitlines())) <= WIDTH
+    whole = [column for panel in panels for column in panel]
+    for columns in [whole] if fits(whole) else panels:
+        shown: list[Column] = []
+        for column in columns:
+            if shown and not fits([*shown, column]):
+                yield _block(table, shown)
+                shown = []
+            shown.append(column)
+        yield _block(table, shown)
 
 
 def _block(table: Table, columns: Sequence[Column]) -> str:
@@ -127,7 +116,8 @@ def _block(table: Table, columns: Sequence[Column]) -> str:
     grid = [_padded(["explainer", *table.rows])]
     titles = [" " * len(grid[0][0])]
     for measure, run in groupby(columns, key=lambda column: column.measure):
-        beside = [_padded([SHORT.get(column.kind, column.kind), *_numbers(table, column)]) for column in run]
+        cells = {column: [_marked(table, row[column], column) for row in table.rows.values()] for column in run}
+        beside = [_padded([SHORT.get(column.kind, column.kind), *texts]) for column, texts in cells.items()]
         width = max(len(measure.title), len(GAP.join(texts[0] for texts in beside)))
         beside[-1] = [text + " " * (width - len(GAP.join(texts[0] for texts in beside))) for text in beside[-1]]
         titles.append(measure.title.ljust(width))
@@ -139,12 +129,7 @@ def _padded(texts: Sequence[str]) -> list[str]:
     return [text.ljust(max(map(len, texts))) for text in texts]
 
 
-def _numbers(table: Table, column: Column) -> list[str]:
-    return [_marked(table, explainer, column) for explainer in table.rows]
-
-
-def _marked(table: Table, explainer: str, column: Column) -> str:
-    cell = table.rows[explainer][column]
+def _marked(table: Table, cell: Cell, column: Column) -> str:
     mark = {1: "*", 2: "'"}.get(cell.place or 0, "")
     extras = _extras(cell, column, table)
     return _number(cell.value, column.measure) + (mark.ljust(column.measure.ranked) + extras if extras else mark)
@@ -222,11 +207,13 @@ def _latex_of(table: Table) -> Iterator[str]:
     remarks = " ".join(latex_text(remark) for remark in [_sizes(table), *table.remarks])
     yield r"\begin{table*}[t]"
     yield r"\centering"
-    yield rf"\caption{{{latex_text(table.layout.title)} for {_latex_model(table.model)}. {formulas}. {remarks}}}"
+    model = table.model.upper() if table.model in MODELS else latex_text(table.model)
+    yield rf"\caption{{{latex_text(table.layout.title)} for {model}. {formulas}. {remarks}}}"
     yield rf"\label{{t_{table.layout.name}_{re.sub('[^a-z0-9]+', '_', table.model.lower())}}}"
     yield r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
     panels = _latex_panels(table)
-    yield rf"\begin{{tabular}}{{l|{_alignment(panels[0])}}}"
+    runs = [list(run) for _, run in groupby(panels[0], key=lambda column: column.measure)]
+    yield rf"\begin{{tabular}}{{l|{'|'.join('c' * len(run) for run in runs)}}}"
     for panel in panels:
         yield r"\hline"
         yield from _latex_heading(panel, table.layout.data_first)
@@ -244,10 +231,6 @@ def _latex_panels(table: Table) -> list[list[Column]]:
         return [list(panel) for panel in table.columns]
     columns = [column for panel in table.columns for column in panel]
     return [list(run) for _, run in groupby(columns, key=lambda column: column.measure)]
-
-
-def _alignment(columns: Sequence[Column]) -> str:
-    return "|".join("c" * len(list(run)) for _, run in groupby(columns, key=lambda column: column.measure))
 
 
 def _latex_heading(columns: Sequence[Column], data_first: bool) -> Iterator[str]:
@@ -291,10 +274,6 @@ def _latex_name(explainer: str, parts: Parts) -> str:
         return latex_text(explainer)
     policy = "" if entry.factual else rf"-\textit{{{parts[1]}}}"
     return entry.title + policy + latex_text(explainer.removeprefix(entry.name))
-
-
-def _latex_model(model: str) -> str:
-    return model.upper() if model in MODELS else latex_text(model)
 
 
 def latex_text(text: str) -> str:

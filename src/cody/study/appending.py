@@ -60,9 +60,8 @@ class LineAppender(Generic[Entry]):
             complete, rest = (complete + len(line), b"") if line.endswith(b"\n") else (complete, line)
         begun = rest.rstrip(b"\0")  # a crash of the machine can leave zero bytes
         if not self.may_be_ours(begun):
-            raise DataError(
-                f"{self.path} ends with something that this command never writes: {words.sanitize(rest[:40])}"
-            )
+            foreign = words.sanitize(rest[:40])
+            raise DataError(f"{self.path} ends with something that this command never writes: {foreign}")
         self.file.truncate(complete)
         self.file.seek(complete)
 
@@ -77,9 +76,8 @@ class LineAppender(Generic[Entry]):
             if time.monotonic() - self.synced > SYNC_EVERY:
                 self.sync()
         except OSError as error:
-            raise CodyError(
-                f"cannot write {self.path}: {error.strerror}. What it holds is kept, and the same command continues"
-            ) from None
+            kept = "What it holds is kept, and the same command continues"
+            raise CodyError(f"cannot write {self.path}: {error.strerror}. {kept}") from None
 
     def sync(self) -> None:
         os.fsync(self.file.fileno())
@@ -97,9 +95,8 @@ def appending_lines(path: str | Path, kind: Callable[[Path, BinaryIO], Appender]
     """Open a file that a run resumes, or start one. Only one run at a time can have it open."""
     path = Path(path)
     if path.suffix == ".gz":
-        raise CallError(
-            f"lines cannot be appended to {path}: write a plain file, and compress it when the run is finished"
-        )
+        advice = "write a plain file, and compress it when the run is finished"
+        raise CallError(f"lines cannot be appended to {path}: {advice}")
     try:
         if path.exists() and not path.is_file():
             raise CallError(f"cannot write {path}: it is not an ordinary file; --out takes the name of a file")
@@ -131,6 +128,14 @@ def _lock(path: Path, file: BinaryIO) -> None:
     except BlockingIOError:
         raise CallError(f"another run is writing {path}; wait for it, or choose another file") from None
     except OSError as error:
-        raise CallError(
-            f"{path} cannot be locked against a second run: {error.strerror}; choose another disk"
-        ) from None
+        reason = f"{error.strerror}; choose another disk"
+        raise CallError(f"{path} cannot be locked against a second run: {reason}") from None
+
+
+def check_same_run(where: str, there: dict[str, Any], here: dict[str, Any], run: str = "run") -> None:
+    """Reject lines that were written with other settings than those of the run that is to continue them."""
+    for name in here | there:
+        if there.get(name) != here.get(name):
+            theirs, ours = ("not given" if given.get(name) is None else given[name] for given in (there, here))
+            difference = f"there {name} is {theirs}, here it is {ours}"
+            raise DataError(f"{where} belongs to another {run}: {difference}; choose another file")

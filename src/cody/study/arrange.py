@@ -9,9 +9,9 @@ from pathlib import PurePath
 from typing import Any
 
 from cody.errors import DataError
-from cody.study.decisions import in_words, same_decision
 from cody.study.explainers import EXPLAINERS, NEAR
-from cody.study.metrics import Group
+from cody.study.instances import in_words, same_decision
+from cody.study.metrics import groups
 from cody.study.record import REMOVALS, Record
 from cody.utils.words import sanitize
 
@@ -115,57 +115,34 @@ def _check_identities(records: Sequence[Record], short: Sequence[Record]) -> Non
 
 def _name_settings(records: Sequence[Record]) -> list[Record]:
     """The records, with an explainer for each setting that an explainer was run with on the same links."""
-    settings = [setting_of(record) for record in records]
-    names = _names(
-        {(record.explainer, str(values)): values for record, values in zip(records, settings, strict=True)},
-        _varied_options(records, settings),
-    )
-    return [
-        replace(record, explainer=names[record.explainer, str(values)])
-        for record, values in zip(records, settings, strict=True)
-    ]
+    varied = _varied_options(records)
+    forms = [_forms(record.explainer, setting_of(record), varied[record.explainer]) for record in records]
+    meanings: dict[str, set[str]] = {}  # of each form: the exact ones that it could stand for
+    for every in forms:
+        for form in every:
+            meanings.setdefault(form, set()).add(every[-1])
+    named = [next((form for form in every if len(meanings[form]) == 1), every[-1]) for every in forms]
+    return [replace(record, explainer=name) for record, name in zip(records, named, strict=True)]
 
 
-def _varied_options(records: Sequence[Record], settings: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
+def _varied_options(records: Sequence[Record]) -> dict[str, list[str]]:
     """For each explainer, the options in which records of the same group differ."""
-    groups: dict[Group, list[Mapping[str, str]]] = {}
-    for record, values in zip(records, settings, strict=True):
-        groups.setdefault(Group(record.data, record.model, record.kind, record.explainer), []).append(values)
     varied: dict[str, dict[str, None]] = {}  # a dictionary keeps the order in which options are met
-    for group, members in groups.items():
-        options = dict.fromkeys(option for values in members for option in values)
-        differing = (option for option in options if len({values.get(option) for values in members}) > 1)
+    for group, members in groups(records).items():
+        settings = [setting_of(record) for record in members]
+        options = dict.fromkeys(option for values in settings for option in values)
+        differing = (option for option in options if len({values.get(option) for values in settings}) > 1)
         varied.setdefault(group.explainer, {}).update(dict.fromkeys(differing))
     return {explainer: list(options) for explainer, options in varied.items()}
 
 
-def _names(
-    settings: Mapping[tuple[str, str], Mapping[str, str]], varied: Mapping[str, Sequence[str]]
-) -> dict[tuple[str, str], str]:
-    """A name for each setting of each explainer: the shortest form that no other setting has.
-
-    The exact form is always unique; a readable one, and a readable one cut to 60 characters, are taken where they are.
-    """
-    exact = {key: _exact(key[0], values, varied[key[0]]) for key, values in settings.items()}
-    readable = {key: _named(key[0], values, varied[key[0]]) for key, values in settings.items()}
-    names = dict(exact)
-    for shorter in (readable, {key: sanitize(name, 60) for key, name in readable.items()}):
-        settings_of: dict[str, set[str]] = {}
-        for key, name in shorter.items():
-            settings_of.setdefault(name, set()).add(exact[key])
-        names |= {key: name for key, name in shorter.items() if len(settings_of[name]) == 1}
-    return names
-
-
-def _named(explainer: str, values: Mapping[str, str], varied: Sequence[str]) -> str:
+def _forms(explainer: str, values: Mapping[str, str], varied: Sequence[str]) -> tuple[str, str, str]:
+    """Names for a setting of an explainer, from the shortest to the exact one: no other setting has that."""
     pairs = [(key.rpartition(".")[2], _rounded(values.get(key, "–"))) for key in varied]
-    shown = ", ".join(NEAR_WORDS.get(value, f"{name}={value}") for name, value in pairs)
-    return sanitize(f"{explainer} ({shown})" if varied else explainer, 1000)
-
-
-def _exact(explainer: str, values: Mapping[str, str], varied: Sequence[str]) -> str:
-    shown = ", ".join(f"{key}={values.get(key)}" for key in varied)
-    return sanitize(f"{explainer} ({shown})" if varied else explainer, 10_000)
+    readable = ", ".join(NEAR_WORDS.get(value, f"{name}={value}") for name, value in pairs)
+    exact = ", ".join(f"{key}={values.get(key)}" for key in varied)
+    readable, exact = (f"{explainer} ({shown})" if varied else explainer for shown in (readable, exact))
+    return sanitize(readable, 60), sanitize(readable, 1000), sanitize(exact, 10_000)
 
 
 def _rounded(value: str) -> str:

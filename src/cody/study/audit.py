@@ -11,32 +11,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import asdict
 
-from cody.errors import CallError, CodyError, DataError, did_you_mean
+from cody.errors import CallError, CodyError, did_you_mean
 from cody.explaining.what_if import Scenario, answer_cases, near
-from cody.graph import BoolArray, IntArray, Query, TemporalGraph
+from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph
 from cody.models.contract import Model, as_seen, check_is_model, identity_of, label_task, logit_of_only, logits_of_links
 from cody.models.deciding import above
 from cody.models.heuristics import reference_models
 from cody.models.margins import logit_of, probability
-from cody.study.appending import LineAppender, appending_lines
-from cody.study.audit_report import (
-    AuditReport,
-    agreement,
-    checks_of,
-    effect_of,
-    one_sided,
-    precision_of,
-    read_audit,
-    summary_of,
-    verdict_of,
-)
+from cody.study import audit_report as report
+from cody.study.appending import LineAppender, appending_lines, check_same_run
+from cody.study.audit_report import AuditReport, read_audit
 from cody.study.instances import TEST_PERIOD, check_sample, rows_of
 from cody.study.interventions import INTERVENTIONS, LAST, OWN, Intervention, ModifiedPast, Near
-from cody.study.pool import ATTEMPTS, Opener, run_in_processes
+from cody.study.pool import ATTEMPTS, Opener, Work, run_in_processes
 from cody.utils.forms import Form, as_line, parse, read
 from cody.utils.signatures import readable_help
 
@@ -46,13 +37,7 @@ LINKS = 100
 RUN, LINE = "cody/audit-run/1", "cody/audited-link/1"
 
 Watch = Callable[[int, int], None]  # how many links are done, of how many
-
-
-class AuditTask(NamedTuple):
-    """A link whose past is modified."""
-
-    place: int
-    query: Query
+Load = Callable[[TemporalGraph], Model]
 
 
 class AuditRun(Form, frozen=True, kw_only=True, tag_field="schema", tag=RUN):
@@ -75,7 +60,8 @@ class AuditedLink(Form, frozen=True, kw_only=True, tag_field="schema", tag=LINE)
     reasons: dict[str, str]  # why interventions cannot be made
 
 
-Measure = Callable[[Sequence[AuditTask]], Iterable[AuditedLink]]
+Task = tuple[int, Query]  # the place of a link among those that were drawn, and the link
+Measure = Callable[[Sequence[Task]], Iterable[AuditedLink]]
 
 
 @readable_help
@@ -93,7 +79,7 @@ def audit(
     workers: int = 1,
     opener: Opener | None = None,
     ray: str | None = None,
-    load: Callable[[TemporalGraph], Model] | None = None,
+    load: Load | None = None,
     watch: Watch | None = None,
 ) -> AuditReport:
     """What a model reacts to: order, times, direction, features, how much history, and what must not matter.
@@ -124,100 +110,84 @@ def audit(
     check_is_model(model)
     chosen = INTERVENTIONS if interventions is None else tuple(interventions)
     _check_names(at_most or {}, chosen)
-    line = logit_of(_threshold_of(model) if threshold is None else above(threshold).threshold)
+    task = label_task(model)
+    usual = 0.5 if task is None or task.threshold is None else task.threshold
+    line = logit_of(usual if threshold is None else above(threshold).threshold)
     if workers > 1 and opener is None:
         raise CallError("several workers need opener=, a function that makes model and graph in each process")
     if workers > 1 and ray is not None:
         raise CallError("give workers or ray, not both")
-    drawn = _draw(model, graph, links, period, seed)
+    queries, truth = _draw(model, graph, links, period, seed)
     measure = partial(_measure_each, chosen, seed)
     way: Measure = partial(measure, model, graph)
     if workers > 1 and opener is not None:
         way = partial(run_in_processes, opener, workers, measure, message=lambda task: [task], lost=_lost)
     if ray is not None:
         way = partial(_on_ray, ray, load or model, graph, measure)
-    run = AuditRun(
-        data=graph.identity,
-        model=identity_of(model),
-        links=links,
-        period=period,
-        seed=seed,
-        interventions=tuple(each.name for each in chosen),
-    )
-    tasks = [AuditTask(*each) for each in enumerate(drawn.queries)]
-    audited = sorted(_measured(run, tasks, way, out, watch), key=lambda each: each.place)
-    return _report(model, graph, run, drawn, chosen, audited, line, at_most or {})
-
-
-def _report(
-    model: Model,
-    graph: TemporalGraph,
-    run: AuditRun,
-    drawn: DrawnLinks,
-    interventions: Sequence[Intervention],
-    audited: Sequence[AuditedLink],
-    line: float,
-    at_most: Mapping[str, float],
-) -> AuditReport:
-    truth = drawn.truth
+    data, identity, names = graph.identity, identity_of(model), tuple(each.name for each in chosen)
+    run = AuditRun(data=data, model=identity, links=links, period=period, seed=seed, interventions=names)
+    audited = sorted(_measured(run, list(enumerate(queries)), way, out, watch), key=lambda each: each.place)
     original = np.array([each.logit for each in audited]) - line
-    reasons = {name: reason for each in reversed(audited) for name, reason in each.reasons.items()}
-    logits = {
-        each.name: np.array([link.modified.get(each.name, np.nan) for link in audited]) - line for each in interventions
-    }
-    effects = tuple(
-        effect_of(
-            each,
-            logits[each.name],
-            original,
-            truth,
-            reasons.get(each.name, "no past has such events"),
-            logits.get(OWN) if each.name in LAST else None,
-        )
-        for each in interventions
-    )
-    task = label_task(model)
-    known = {} if task else reference_models(graph, drawn.queries)
-    scores = {
-        name: np.array([float(each.logits(query, [frozenset()])[0]) for query in drawn.queries])
-        for name, each in known.items()
-    }
-    references = tuple(agreement(name, column, original, truth) for name, column in scores.items())
-    precision = precision_of(original, truth)
-    beside = "" if task else one_sided(original, line)
-    faults = {each.name: each.fault for each in interventions if each.fault}
+    effects = tuple(_effects(chosen, audited, original, truth, line))
+    references = () if task else tuple(_references(graph, queries, original, truth))
+    precision = report.precision_of(original, truth)
+    beside = "" if task else report.one_sided(original, line)
+    faults = {each.name: each.fault for each in chosen if each.fault}
     return AuditReport(
-        data=run.data,
-        model=run.model,
-        links=len(drawn.queries),
+        data=data,
+        model=identity,
+        links=len(queries),
         happened=int(truth.sum()),
         label=task.classes[1] if task else None,
-        seed=run.seed,
+        seed=seed,
         average_precision=precision,
         effects=effects,
         references=references,
         threshold=probability(line),
-        checks=tuple(checks_of(effects, references, at_most, beside, precision)),
-        summary=summary_of(effects, references, faults, beside),
-        verdict=tuple(verdict_of(effects, references, len(drawn.queries))),
+        checks=tuple(report.checks_of(effects, references, at_most or {}, beside, precision)),
+        summary=report.summary_of(effects, references, faults, beside),
+        verdict=tuple(report.verdict_of(effects, references, len(queries))),
     )
+
+
+def _effects(
+    chosen: Sequence[Intervention], audited: Sequence[AuditedLink], original: FloatArray, truth: BoolArray, line: float
+) -> Iterator[report.InterventionEffect]:
+    reasons = {name: reason for each in reversed(audited) for name, reason in each.reasons.items()}
+    names = [each.name for each in chosen]
+    logits = {name: np.array([link.modified.get(name, np.nan) for link in audited]) - line for name in names}
+    for each in chosen:
+        reason = reasons.get(each.name, "no past has such events")
+        uncut = logits.get(OWN) if each.name in LAST else None
+        yield report.effect_of(each, logits[each.name], original, truth, reason, uncut)
+
+
+def _references(
+    graph: TemporalGraph, queries: Sequence[Query], original: FloatArray, truth: BoolArray
+) -> Iterator[report.ReferenceAgreement]:
+    for name, reference in reference_models(graph, queries).items():
+        scores = np.array([float(reference.logits(query, [frozenset()])[0]) for query in queries])
+        yield report.agreement(name, scores, original, truth)
 
 
 # The work, and the file that it can be resumed from
 
 
-class AuditFile(LineAppender[AuditRun | AuditedLink]):
+Line = AuditRun | AuditedLink
+
+
+class AuditFile(LineAppender[Line]):
     """The file of an audit that is open for appending: its settings, then one line a link."""
 
     beginnings = (f'{{"schema":"{RUN}"'.encode(), f'{{"schema":"{LINE}"'.encode())
 
-    def read_line(self, line: bytes, number: int) -> AuditRun | AuditedLink:
-        form: type[AuditRun | AuditedLink] = AuditRun if number == 1 else AuditedLink
+    def read_line(self, line: bytes, number: int) -> Line:
+        form: type[Line] = AuditRun if number == 1 else AuditedLink
         return read(parse(line, "a line of an audit"), form, "a line of an audit")
 
 
 def _measured(
-    run: AuditRun, tasks: Sequence[AuditTask], measure: Measure, out: str | Path | None, watch: Watch | None
+    run: AuditRun, tasks: Sequence[Task], measure: Measure, out: str | Path | None, watch: Watch | None
 ) -> Iterator[AuditedLink]:
     """The scores of all links: those that the file has, then the others, which are appended to it."""
     with ExitStack() as stack:
@@ -225,9 +195,11 @@ def _measured(
         known = [] if file is None else list(file.known())
         if file is not None and not known:
             file.write_line(as_line(run))
-        done = _of_this_run(out, run, known)
+        for header in known[:1]:
+            check_same_run(str(out), asdict(header), asdict(run), "audit")
+        done = {each.place: each for each in known[1:] if isinstance(each, AuditedLink)}
         yield from done.values()
-        left = [task for task in tasks if task.place not in done]
+        left = [task for task in tasks if task[0] not in done]
         for number, link in enumerate(measure(left) if left else (), start=len(done) + 1):
             if file is not None:
                 file.write_line(as_line(link))
@@ -236,39 +208,22 @@ def _measured(
             yield link
 
 
-def _of_this_run(
-    path: str | Path | None, run: AuditRun, known: Sequence[AuditRun | AuditedLink]
-) -> dict[int, AuditedLink]:
-    for header in known[:1]:
-        for name in AuditRun.__struct_fields__:
-            there, here = getattr(header, name), getattr(run, name)
-            if there != here:
-                raise DataError(
-                    f"{path} belongs to another audit: there {name} is {there}, here it is {here}; choose another file"
-                )
-    return {each.place: each for each in known[1:] if isinstance(each, AuditedLink)}
-
-
 def _lost(tasks: Sequence[object], attempts: int = ATTEMPTS) -> str:
     return f"{len(tasks)} links are not audited because their workers died {attempts} times"
 
 
 def _on_ray(
-    address: str,
-    model: Model | Callable[[TemporalGraph], Model],
-    graph: TemporalGraph,
-    measure: Callable[..., Iterator[AuditedLink]],
-    tasks: Sequence[AuditTask],
+    address: str, model: Model | Load, graph: TemporalGraph, measure: Work, tasks: Sequence[Task]
 ) -> Iterator[AuditedLink]:
     from cody.study.on_ray import RETRIES, connected, run_on_ray
 
     each, lost = [[task] for task in tasks], partial(_lost, attempts=RETRIES + 1)
     with connected(address) as ray:
-        yield from run_on_ray(ray, model, graph, measure, each, name=lambda task: f"link {task[0].place}", lost=lost)
+        yield from run_on_ray(ray, model, graph, measure, each, name=lambda task: f"link {task[0][0]}", lost=lost)
 
 
 def _measure_each(
-    interventions: Sequence[Intervention], seed: int, model: Model, graph: TemporalGraph, tasks: Iterable[AuditTask]
+    interventions: Sequence[Intervention], seed: int, model: Model, graph: TemporalGraph, tasks: Iterable[Task]
 ) -> Iterator[AuditedLink]:
     """The scores of each link under its modified pasts."""
     for place, query in tasks:
@@ -277,12 +232,6 @@ def _measure_each(
         (logit,) = logits_of_links(model, [query])
         modified = {name: float(value) for name, value in _modified(model, past, interventions, reasons)}
         yield AuditedLink(place=place, logit=float(logit), modified=modified, reasons=reasons)
-
-
-def _threshold_of(model: Model) -> float:
-    """The probability above which a link, or the second of two classes, is predicted."""
-    task = label_task(model)
-    return 0.5 if task is None or task.threshold is None else task.threshold
 
 
 def _check_names(given: Mapping[str, float], interventions: Sequence[Intervention]) -> None:
@@ -297,14 +246,10 @@ def _check_names(given: Mapping[str, float], interventions: Sequence[Interventio
 # Which links
 
 
-class DrawnLinks(NamedTuple):
+def _draw(
+    model: Model, graph: TemporalGraph, links: int, period: tuple[float, float], seed: int
+) -> tuple[list[Query], BoolArray]:
     """Links of a period, and which of them happened (or have the second of two labels)."""
-
-    queries: list[Query]
-    truth: BoolArray
-
-
-def _draw(model: Model, graph: TemporalGraph, links: int, period: tuple[float, float], seed: int) -> DrawnLinks:
     check_sample(links, period, 0.0)
     task, rng = label_task(model), np.random.default_rng(seed)
     rows = np.array(rows_of(period, graph))
@@ -318,9 +263,9 @@ def _draw(model: Model, graph: TemporalGraph, links: int, period: tuple[float, f
     chosen = np.sort(rng.choice(rows, size=min(links, len(rows)), replace=False)).tolist()
     queries = [as_seen(model, graph, graph.query(row)) for row in chosen]
     if task is not None:
-        return DrawnLinks(queries, np.array([graph.label_of(row) == task.classes[1] for row in chosen]))
+        return queries, np.array([graph.label_of(row) == task.classes[1] for row in chosen])
     others = [query._replace(dst=_another(graph, query, rng)) for query in queries]
-    return DrawnLinks(queries + others, np.repeat([True, False], [len(queries), len(others)]))
+    return queries + others, np.repeat([True, False], [len(queries), len(others)])
 
 
 def _another(graph: TemporalGraph, query: Query, rng: np.random.Generator) -> int:
@@ -340,9 +285,8 @@ def _modified(
     made = [(each.name, modified) for each in interventions if (modified := each.modify(past)) is not None]
     edited = [(name, each) for name, each in made if each.kept is None]
     try:
-        yield from zip(
-            [name for name, _ in edited], _scored(model, past.graph, [each for _, each in edited]), strict=True
-        )
+        scores = _scored(model, past.graph, [each for _, each in edited])
+        yield from [(name, score) for (name, _), score in zip(edited, scores, strict=True)]
     except CodyError:  # one of them: a model may know removals only
         for name, each in edited:
             try:

@@ -12,19 +12,7 @@ from msgspec import Meta
 from cody.graph import BoolArray, FloatArray
 from cody.models.margins import flips, probability
 from cody.models.separation import average_precision
-from cody.study.interventions import (
-    DIRECTION,
-    FAULT,
-    FEATURES,
-    LAST,
-    LATER,
-    NEIGHBOURS,
-    ORDER,
-    PARTNERS,
-    TIME,
-    WHEN,
-    Intervention,
-)
+from cody.study.interventions import FAULT, FEATURES, LAST, LATER, ORDER, TIME, USES, WHEN, Intervention
 from cody.study.metrics import within
 from cody.study.shares import Share, mean
 from cody.utils.forms import Document, Form
@@ -43,14 +31,6 @@ ONE_SIDED = 0.95  # of the decisions are the same: a modified past can change fe
 FEW = 50  # predictions; among fewer, a single one moves a share by more than 2 percentage points
 LOOKS_BACK = 0.1  # share of decisions that may change where older events are missing
 SAMPLES = 300  # bootstrap samples of the change in average precision
-USES = {
-    ORDER: "the order of events",
-    TIME: "their times",
-    DIRECTION: "their direction",
-    PARTNERS: "their partners",
-    NEIGHBOURS: "the histories of neighbours",
-    FEATURES: "their features",
-}
 
 
 class InterventionEffect(Form, frozen=True, kw_only=True):
@@ -78,6 +58,10 @@ class ReferenceAgreement(Form, frozen=True, kw_only=True):
     agrees: Annotated[Share, Meta(description="share of links on which both decide the same")]
     right: Annotated[Share | None, Meta(description="where they differ: how often the audited model is right")]
     average_precision: float | None
+
+
+Effects = Sequence[InterventionEffect]
+References = Sequence[ReferenceAgreement]  # EdgeBank first
 
 
 class AuditCheck(Form, frozen=True, kw_only=True):
@@ -109,8 +93,7 @@ class AuditReport(Document, frozen=True, kw_only=True, tag_field="schema", tag=S
     @property
     def status(self) -> Status:
         """The worst status of its checks."""
-        statuses = {check.status for check in self.checks}
-        return FAIL if FAIL in statuses else WARN if WARN in statuses else PASS
+        return max((check.status for check in self.checks), key=(PASS, WARN, FAIL).index, default=PASS)
 
     def effect(self, name: str) -> InterventionEffect | None:
         """The effect of the intervention of that name; None: it is not part of the audit."""
@@ -230,8 +213,8 @@ def one_sided(logits: FloatArray, line: float) -> str:
 
 
 def checks_of(
-    effects: Sequence[InterventionEffect],
-    references: Sequence[ReferenceAgreement],
+    effects: Effects,
+    references: References,
     at_most: Mapping[str, float],
     beside: str = "",
     average_precision: float | None = None,
@@ -281,7 +264,7 @@ def _knows_more(reference: ReferenceAgreement, precision: float | None) -> Audit
     return AuditCheck(name=f"knows more than {reference.name}", status=WARN if worse else PASS, detail=detail)
 
 
-def _gains_from_features(effects: Sequence[InterventionEffect]) -> Iterator[AuditCheck]:
+def _gains_from_features(effects: Effects) -> Iterator[AuditCheck]:
     """Whether a model that reacts to features predicts worse without them: swapped ones only cost it."""
     reacts = [effect for effect in effects if effect.group == FEATURES and _flipped(effect) >= HARDLY]
     gains = [effect.gained for effect in reacts if effect.gained is not None]
@@ -292,7 +275,7 @@ def _gains_from_features(effects: Sequence[InterventionEffect]) -> Iterator[Audi
         yield AuditCheck(name="gains from features", status=status, detail=f"average precision without them {points}")
 
 
-def strongest(effects: Sequence[InterventionEffect], group: str) -> InterventionEffect | None:
+def strongest(effects: Effects, group: str) -> InterventionEffect | None:
     """The intervention of a group that changes most decisions; None: none of them applies.
 
     Times exchanged among all events change the order and also when each node was active. Of a model that ignores the
@@ -315,12 +298,7 @@ def _changes(share: float) -> str:
 # The verdict
 
 
-def summary_of(
-    effects: Sequence[InterventionEffect],
-    references: Sequence[ReferenceAgreement],
-    faults: Mapping[str, str],
-    beside: str = "",
-) -> str:
+def summary_of(effects: Effects, references: References, faults: Mapping[str, str], beside: str = "") -> str:
     """The verdict in a sentence: what the model does wrong, what it uses, and how far it looks back.
 
     Args:
@@ -335,40 +313,31 @@ def summary_of(
         known = strongest(effects, group)
         if known is not None:
             used.setdefault(verb(_flipped(known)), []).append(f"{what} ({percent(_flipped(known))})")
-    uses = [
-        f"{word} {enumerated(used[word])}" for word in ("depends on", "uses", "hardly uses", "ignores") if word in used
-    ]
+    order = ("depends on", "uses", "hardly uses", "ignores")
+    uses = [f"{word} {enumerated(used[word])}" for word in order if word in used]
     back = looks_back(effects)
-    like = [
-        f"does little more than repeat ({percent(first.agrees.value)} like {first.name})"
-        for first in references[:1]
-        if first.agrees.value >= LIKE_EDGEBANK
-    ]
+    alike = [first for first in references[:1] if first.agrees.value >= LIKE_EDGEBANK]
+    like = [f"does little more than repeat ({percent(each.agrees.value)} like {each.name})" for each in alike]
     parts = [beside, *wrong, *like, ", ".join(uses), *([back[0]] if back else [])]
     sentence = "; ".join(part for part in parts if part)
     return f"{sentence[:1].upper()}{sentence[1:]}."
 
 
-def verdict_of(
-    effects: Sequence[InterventionEffect], references: Sequence[ReferenceAgreement], links: int
-) -> Iterator[str]:
+def verdict_of(effects: Effects, references: References, links: int) -> Iterator[str]:
     """Sentences about what the model reacts to, each with its numbers."""
     for group, what in USES.items():
         known = strongest(effects, group)
         if known is not None:
-            share = _flipped(known)
-            yield (
-                f"It {verb(share)} {what}: with {known.name}, {percent(share)} of its decisions change{_cost(known)}."
-            )
-    yield from (
-        "It does not notice when the prediction is made: one day later, no score changes."
-        for effect in effects
-        if effect.name == LATER and effect.largest is not None and effect.largest <= SAME
-    )
+            share, cost = _flipped(known), _cost(known)
+            yield f"It {verb(share)} {what}: with {known.name}, {percent(share)} of its decisions change{cost}."
+    if any(effect.name == LATER and effect.largest is not None and effect.largest <= SAME for effect in effects):
+        yield "It does not notice when the prediction is made: one day later, no score changes."
     back = looks_back(effects)
     if back:
         yield f"It {back[0]}: {back[1]}."
-    yield from map(_alike, _worth_naming(references))
+    closest = sorted(references, key=lambda each: -each.agrees.value)[:1]
+    named = [*references[:1], *(each for each in closest if each is not references[0])]  # EdgeBank comes first
+    yield from (f"It {_decides_alike(each)}." for each in named)
     if links < FEW:
         yield f"Only {count(links, 'prediction')}, so these shares are rough: audit more before relying on them."
 
@@ -384,15 +353,14 @@ def _cost(effect: InterventionEffect) -> str:
     gained = effect.gained
     if gained is None or effect.average_precision is None or _flipped(effect) < IGNORED:
         return ""
-    before, after = (
-        f"{100 * value:.0f}" for value in (effect.average_precision - gained.value, effect.average_precision)
-    )
-    if gained.high < 0:
-        return f", and average precision falls from {before} to {after} %"
-    return f", and average precision rises from {before} to {after} %" if gained.low > 0 else ""
+    if gained.low <= 0 <= gained.high:
+        return ""
+    before, after = effect.average_precision - gained.value, effect.average_precision
+    goes = "falls" if gained.high < 0 else "rises"
+    return f", and average precision {goes} from {100 * before:.0f} to {100 * after:.0f} %"
 
 
-def looks_back(effects: Sequence[InterventionEffect]) -> tuple[str, str] | None:
+def looks_back(effects: Effects) -> tuple[str, str] | None:
     """How far a model looks back, and the number behind it; None: that was not part of the audit.
 
     A cut history has nothing that others did, so it is compared with all events of the two ends and nothing else: what
@@ -411,16 +379,6 @@ def looks_back(effects: Sequence[InterventionEffect]) -> tuple[str, str] | None:
         alone += f", though with the last {sooner[0]} only {percent(sooner[1])} do"
     far = f"about {count(number, 'event')}" if enough else f"further than {count(number, 'event')}"
     return f"looks back {far} of each end", alone
-
-
-def _worth_naming(references: Sequence[ReferenceAgreement]) -> list[ReferenceAgreement]:
-    """EdgeBank, and whichever is closest."""
-    closest = sorted(references, key=lambda each: -each.agrees.value)[:1]
-    return [*references[:1], *(each for each in closest if each is not references[0])]
-
-
-def _alike(reference: ReferenceAgreement) -> str:
-    return f"It {_decides_alike(reference)}."
 
 
 def _decides_alike(reference: ReferenceAgreement) -> str:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from cody.data.mechanisms import PlantedCauses, planted
+from cody.engine.saved import load_model
 from cody.errors import CallError, DataError, did_you_mean
+from cody.graph import TemporalGraph
 from cody.models.contract import Model, logits_of_links
+from cody.models.folder import SavedModel, read_model, write_model
+from cody.models.heuristics import reference_models
+from cody.models.oracles import ORACLES, randomised
 from cody.study import run as evaluation
 from cody.study.appending import LineAppender, appending_lines
-from cody.study.benchmark_models import ORACLE, BenchmarkModel, benchmark_model, check_available
-from cody.study.disturbances import DISTURBANCES, RANDOMISED, RETRAINED, Disturbance, MovedLog, similarities
+from cody.study.disturbances import DISTURBANCES, RANDOMISED, RETRAINED, SAME, Disturbance, MovedLog, similarities
 from cody.study.explainers import Explainer
 from cody.study.instances import Link
 from cody.study.record import KINDS, Record
@@ -25,7 +31,11 @@ from cody.study.record_file import read_runs
 from cody.study.sanity import cohesiveness, degree_likelihood, gap_likelihood, robust_fidelity
 from cody.study.shares import Share, mean
 from cody.study.truth import SCORES
+from cody.utils.extras import missing
 from cody.utils.forms import Count, Form, as_line, parse, read
+
+if TYPE_CHECKING:
+    from cody.train.training import TrainingSettings
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +43,8 @@ ALL = "all mechanisms"
 ROBUST = "robust"
 CHECKS = (*DISTURBANCES, ROBUST)  # that take evaluations of their own
 CHECKS_FOLDER, MODELS_FOLDER = "checks", "models"
+EPOCHS, LEARNING_RATE = 30, 1e-3  # of the trained models: the logs are small
+ORACLE = "oracle"
 planted_once = cache(planted)
 
 
@@ -66,7 +78,7 @@ def run_benchmark(
         explainers: What to compare.
         links: How many links of each log are explained at most.
         seed: Draws the links, and is the seed of the explainers.
-        models: Names of models: `cody.study.benchmark_models.BENCHMARK_MODELS`.
+        models: Names of models: `BENCHMARK_MODELS`.
         checks: Which of `CHECKS` are made, too.
     """
     for check in checks:
@@ -115,18 +127,14 @@ def _checked(
             _measure_robustness(there, file, model.on(made.graph), made)
             continue
         disturbance, moved = DISTURBANCES[check], _moved(DISTURBANCES[check], made.name)
-        if disturbance.model == RETRAINED:
-            varied = model.retrained(moved.graph)
-        else:
-            varied = model.randomised(moved.graph) if disturbance.model == RANDOMISED else model.on(moved.graph)
+        varied = {SAME: model.on, RANDOMISED: model.randomised, RETRAINED: model.retrained}[disturbance.model]
         if varied is None:
             continue
         events = tuple(sorted(moved.rows[[link.event for link in links]].tolist()))
         sample = evaluation.Sample(len(events), KINDS, (0.0, 1.0), events=events)
-        with_it = evaluation.EvaluationPlan(
-            f"{plan.data}, {check}", plan.model, plan.explainers, plan.seed + disturbance.seed
-        )
-        yield from map(partial(BenchmarkStep, check), evaluation.run(there, varied, moved.graph, with_it, sample))
+        with_it = replace(plan, data=f"{plan.data}, {check}", seed=plan.seed + disturbance.seed)
+        for step in evaluation.run(there, varied(moved.graph), moved.graph, with_it, sample):
+            yield BenchmarkStep(check, step)
 
 
 def _file_of(check: str, file: Path) -> Path:
@@ -199,6 +207,7 @@ class BenchmarkRow:
 
 
 Values = dict[tuple[str, int], float]  # by explainer and event
+Scored = tuple[BenchmarkAnswer, dict[str, float]]  # by the names in `SCORES`
 MEASURED = ("fidelity+", "fidelity-", "robust+", "robust-", "cohesion", "gaps", "degrees", *DISTURBANCES)
 
 
@@ -222,18 +231,9 @@ def answers_in(file: Path) -> Iterator[BenchmarkAnswer]:
         check_log(record.data, record.data_identity)
     checked = _checks_of(file, records)
     for record in records:
-        yield BenchmarkAnswer(
-            record.data,
-            record.model.split()[0],
-            record.explainer,
-            record.factual,
-            record.event,
-            record.rows,
-            record.candidates,
-            record.evaluations,
-            record.seconds,
-            {name: known[_about(record)] for name, known in checked.items() if _about(record) in known},
-        )
+        about = record.data, record.model.split()[0], record.explainer, record.factual, record.event, record.rows
+        known = {name: values[_about(record)] for name, values in checked.items() if _about(record) in values}
+        yield BenchmarkAnswer(*about, record.candidates, record.evaluations, record.seconds, known)
 
 
 def _about(record: Record) -> tuple[str, int]:
@@ -270,7 +270,7 @@ def rows_of(answers: Iterable[BenchmarkAnswer]) -> list[BenchmarkRow]:
     Args:
         answers: Of any explainers and logs.
     """
-    groups: dict[tuple[str, str, str], list[tuple[BenchmarkAnswer, dict[str, float]]]] = {}
+    groups: dict[tuple[str, str, str], list[Scored]] = {}
     for answer in answers:
         scored = answer, {name: score(answer, planted_once(answer.log)) for name, score in SCORES.items()}
         for log in (ALL, answer.log):
@@ -279,18 +279,12 @@ def rows_of(answers: Iterable[BenchmarkAnswer]) -> list[BenchmarkRow]:
     return sorted(rows, key=lambda row: (row.log != ALL, row.log, row.model, row.factual, -row.scores["exact"].value))
 
 
-def _row(
-    log: str, model: str, explainer: str, scored: Sequence[tuple[BenchmarkAnswer, dict[str, float]]]
-) -> BenchmarkRow:
+def _row(log: str, model: str, explainer: str, scored: Sequence[Scored]) -> BenchmarkRow:
     answers = [answer for answer, _ in scored]
     known = {name: [answer.checks[name] for answer in answers if name in answer.checks] for name in MEASURED}
     seconds = [answer.seconds for answer in answers if answer.seconds is not None]
     return BenchmarkRow(
-        log,
-        model,
-        explainer,
-        answers[0].factual,
-        len(answers),
+        *(log, model, explainer, answers[0].factual, len(answers)),
         {name: mean([scores[name] for _, scores in scored]) for name in SCORES},
         mean([answer.evaluations for answer in answers]),
         mean(seconds) if len(seconds) == len(answers) else None,
@@ -311,3 +305,119 @@ def check_log(name: str, identity: str) -> None:
         raise DataError(f"these answers are about {name!r}, which is no generated log: {error}") from None
     if made.graph.identity != identity:
         raise DataError(f"the log {name!r} is another one than the records are about: {identity}")
+
+
+# Models: one that decides by the mechanism, and trained ones, which need not. Each can be opened on a log that was
+# changed, with random weights, or trained once more with another seed.
+
+
+class BenchmarkModel(NamedTuple):
+    """A model that can be opened on any log of the same nodes."""
+
+    name: str  # in records
+    on: Callable[[TemporalGraph], Model]
+    randomised: Callable[[TemporalGraph], Model] = randomised  # the same with random weights
+    retrained: Callable[[TemporalGraph], Model] | None = None  # trained with another seed; None: it is not trained
+
+
+def _trained(name: str, graph: TemporalGraph, folder: Path) -> BenchmarkModel:
+    """A network that was trained on a log; its folders are made when they are first needed, and then kept."""
+
+    def saved(seed: int | None) -> Path:
+        target = folder / (f"{name}-random" if seed is None else f"{name}-{seed}")
+        if (target / "model.json").exists():
+            return target
+        if seed is None:
+            write_model(target, shuffled(saved(0)))
+        else:
+            from cody.train.training import TrainingSettings
+
+            settings = TrainingSettings(epochs=EPOCHS, learning_rate=LEARNING_RATE, seed=seed)
+            TRAINERS[name].train(name, graph, settings, target)
+        return target
+
+    def opened(seed: int | None, log: TemporalGraph) -> Model:
+        return load_model(saved(seed), log, allow_data_mismatch=True)
+
+    return BenchmarkModel(name, partial(opened, 0), partial(opened, None), partial(opened, 1))
+
+
+def _train_own(name: str, graph: TemporalGraph, settings: TrainingSettings, folder: Path) -> None:
+    from cody.models.sizes import PRESETS
+    from cody.train.architectures import ARCHITECTURES
+    from cody.train.training import new_network, train
+
+    for _ in train(graph, new_network(ARCHITECTURES[name], graph, PRESETS["compact"], settings.seed), settings, folder):
+        pass
+
+
+def _train_sequences(name: str, graph: TemporalGraph, settings: TrainingSettings, folder: Path) -> None:
+    from cody.train.sequences import new_sequence_network
+    from cody.train.training import train
+
+    for _ in train(graph, new_sequence_network(name, graph, settings.seed), settings, folder):
+        pass
+
+
+def _train_pyg(name: str, graph: TemporalGraph, settings: TrainingSettings, folder: Path) -> None:
+    from cody.adapters.pyg_folder import train_pyg_tgn
+
+    train_pyg_tgn(graph, settings, folder)
+
+
+class Trainer(NamedTuple):
+    """How a network is trained on a log, and what must be installed for it."""
+
+    train: Callable[[str, TemporalGraph, TrainingSettings, Path], None]  # name, log, settings, where it is saved
+    module: str = "torch"
+
+
+TRAINERS = {
+    "tgn": Trainer(_train_own),
+    "tgat": Trainer(_train_own),
+    "graphmixer": Trainer(_train_sequences),
+    "dygformer": Trainer(_train_sequences),
+    "pyg-tgn": Trainer(_train_pyg, "torch_geometric"),
+}
+
+
+def shuffled(folder: Path) -> SavedModel:
+    """A saved model with the numbers of each array of weights in random order.
+
+    Args:
+        folder: Of the model.
+    """
+    saved, rng = read_model(folder), np.random.default_rng(0)
+    arrays = {name: rng.permutation(array.ravel()).reshape(array.shape) for name, array in saved.arrays.items()}
+    return replace(saved, arrays=arrays)
+
+
+RULED = ("EdgeBank", "EdgeBank, recent", "replies", "popularity", "recency", "common partners")
+RULES = {re.sub(r"\W+", "-", name).lower(): name for name in RULED}  # edgebank-recent → its name in `reference_models`
+BENCHMARK_MODELS = (ORACLE, *TRAINERS, *RULES)
+
+
+def check_available(name: str) -> None:
+    """Reject a model that does not exist, or that cannot be trained here for want of a package."""
+    if name not in BENCHMARK_MODELS:
+        raise CallError(f"there is no model {name!r} for generated logs{did_you_mean(name, BENCHMARK_MODELS)}")
+    if name in TRAINERS and find_spec(TRAINERS[name].module) is None:
+        raise missing(f"the model {name!r}", TRAINERS[name].module)
+
+
+def benchmark_model(name: str, made: PlantedCauses, folder: Path) -> BenchmarkModel:
+    """The model of that name for a log.
+
+    Args:
+        name: One of `BENCHMARK_MODELS`.
+        made: The log.
+        folder: Where trained models are kept.
+    """
+    check_available(name)
+    if name == ORACLE:
+        mechanism = made.name.split()[0]
+        return BenchmarkModel(f"{ORACLE} {mechanism}", ORACLES[mechanism])
+    if name in RULES:
+        rule = reference_models(made.graph, [made.graph.query(row) for row in made.ways])[RULES[name]]
+        return BenchmarkModel(name, rule.on)
+    return _trained(name, made.graph, folder / made.name.replace(" ", "-"))

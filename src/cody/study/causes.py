@@ -13,7 +13,6 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from msgspec import Meta
-from msgspec.structs import asdict
 
 from cody._version import __version__
 from cody.errors import CallError
@@ -23,14 +22,14 @@ from cody.graph import TemporalGraph
 from cody.graph.units import Label, UnitKind
 from cody.models.contract import NOTHING, Change, Model, check_belongs, identity_of
 from cody.models.decided import decide
-from cody.models.decision import Decision
 from cody.models.margins import flips
 from cody.search.result import distinct
-from cody.study import causes_words
 from cody.study.link_margins import margins_without
+from cody.study.metrics import grouped
 from cody.utils.forms import Count, Document, Form
 from cody.utils.signatures import readable_help
-from cody.utils.words import sanitize
+from cody.utils.tables import TextTable
+from cody.utils.words import count, sanitize
 
 SCHEMA = "cody/causes/1"
 MOST = 10  # causes
@@ -73,14 +72,49 @@ class SharedCauses(Document, frozen=True, tag_field="schema", tag=SCHEMA):
 
     @property
     def sentence(self) -> str:
-        """The finding in a sentence."""
-        return causes_words.sentence(self)
+        """The finding: without the first of them, and without how many most predictions flip."""
+        if not self.causes:
+            return f"No {self.thing} flips any of {count(self.predictions, 'prediction')}."
+        first, further = self.causes[0], ""
+        half = [number for number, cause in enumerate(self.causes, start=1) if 2 * cause.flips > self.predictions]
+        number = half[0] if half else len(self.causes)
+        if number > 1:
+            flip = f"{self.causes[number - 1].flips:,} flip" if first.flips else self._flip(self.causes[number - 1])
+            most = ", most of them" if half and self.predictions > 1 else ""
+            further = f"Without {count(number, self.thing)}, {flip}{most}."
+        single = f"Without {sanitize(first.name, 60)}, {self._flip(first)}." if first.flips else ""
+        return f"{single} {further}".strip()
+
+    def _flip(self, cause: SharedCause) -> str:
+        """How many predictions flip."""
+        if self.predictions == 1:
+            return "the 1 prediction flips"
+        return f"{cause.flips:,} of {self.predictions:,} predictions {'flips' if cause.flips == 1 else 'flip'}"
+
+    def notes(self) -> list[str]:
+        """How they were found, and what is known about them."""
+        alone = f"{self.explained:,} of {count(self.predictions, 'prediction')} had a counterfactual of their own."
+        greedy = (
+            f"Found greedily among {count(self.possible, self.thing)} of their counterfactuals: each is the one "
+            "without which the most further predictions flip, or come closest to it. A smaller set may exist."
+        )
+        verified = f"Each set was verified on all predictions ({count(self.replays, 'replay')})."
+        return [greedy, verified, alone] if self.causes else [alone]
+
+    def table(self) -> TextTable:
+        """A row for each cause: without it and those above."""
+        rows = TextTable("without", "events", "flip", "more", "its own links", whole=[0])
+        for number, cause in enumerate(self.causes):
+            name = f"{'and ' if number else ''}{sanitize(cause.name, 60)}"
+            share = f"{cause.flips:,} ({100 * cause.flips / self.predictions:.0f} %)"
+            rows.add_row(name, f"{cause.events:,}", share, f"{cause.more:+,}", f"{cause.own:,}")
+        return rows
 
     def rows(self) -> list[dict[str, Any]]:
         """One row for each cause, for csv; the number is its place in the curve."""
         columns = ("name", "events", "flips", "more", "own")
-        named = ({"number": number} | asdict(cause) for number, cause in enumerate(self.causes, start=1))
-        return [{name: row[name] for name in ("number", *columns)} for row in named]
+        numbered = enumerate(self.causes, start=1)
+        return [{"number": number} | {name: getattr(cause, name) for name in columns} for number, cause in numbered]
 
     def to_html(self) -> str:
         """A page that shows all of it, one self-contained file."""
@@ -89,7 +123,8 @@ class SharedCauses(Document, frozen=True, tag_field="schema", tag=SCHEMA):
         return causes_page(self)
 
     def __str__(self) -> str:
-        return causes_words.text(self)
+        listed = [f"  {number}. {cause.name}: {cause.flips:,}" for number, cause in enumerate(self.causes, start=1)]
+        return "\n".join([self.sentence, *listed, *self.notes()])
 
 
 @readable_help
@@ -226,7 +261,9 @@ class _GreedyCauses:
             comes_closer = len(verified) == len(flipped) and self.explains(gone, best.rows) > 0
             if len(verified) <= len(flipped) and not comes_closer:
                 break
-            self.causes.append(self.cause(best, verified, len(flipped)))
+            own = sum(bool(best.nodes & {*self.whys[place].query[:2]}) for place in verified)
+            counts = len(best.rows), len(verified), len(verified) - len(flipped), own
+            self.causes.append(SharedCause(best.name, *counts, tuple(sorted(best.rows))))
             gone, flipped = gone | best.rows, verified
             left.remove(best)
         while self.causes and self.causes[-1].more <= 0:
@@ -245,7 +282,8 @@ class _GreedyCauses:
     def flipping(self, gone: Change) -> frozenset[int]:
         """Which predictions flip without these events, by the engine."""
         flipped: set[int] = set()
-        for decision, places in self.by_decision().items():
+        by_decision = grouped(range(len(self.whys)), lambda place: self.whys[place].decision.of_any_link())
+        for decision, places in by_decision.items():
             queries = [self.whys[place].query for place in places]
             margins = margins_without(self.model, self.graph, queries, gone, decision)
             pairs = zip(places, margins.original.tolist(), margins.without.tolist(), strict=True)
@@ -255,26 +293,14 @@ class _GreedyCauses:
             self.watch(self.evaluated)
         return frozenset(flipped)
 
-    def by_decision(self) -> dict[Decision, list[int]]:
-        """The predictions that decide the same."""
-        places: dict[Decision, list[int]] = {}
-        for place, why in enumerate(self.whys):
-            places.setdefault(why.decision.of_any_link(), []).append(place)
-        return places
-
     def verified(self, gone: Change) -> frozenset[int]:
         """Which predictions flip, by the reference implementation: of all that these events can reach."""
-        reached = [place for place, why in enumerate(self.whys) if any(row < why.query.before for row in gone)]
-        return frozenset(place for place in reached if self.is_flipped(self.whys[place], gone))
-
-    def is_flipped(self, why: Explanation, gone: Change) -> bool:
-        """Whether a prediction flips, by the reference implementation."""
-        change = frozenset(row for row in gone if row < why.query.before)
-        decided = decide(self.model, self.graph, why.query, why.decision)
-        self.replays += 1
-        return flips(why.original, reference_logit(decided, why.query, change, full=False)[0])
-
-    def cause(self, best: PossibleCause, flipped: frozenset[int], before: int) -> SharedCause:
-        own = sum(bool(best.nodes & {*self.whys[place].query[:2]}) for place in flipped)
-        rows = tuple(sorted(best.rows))
-        return SharedCause(best.name, len(rows), len(flipped), len(flipped) - before, own, rows)
+        flipped = set()
+        for place, why in enumerate(self.whys):
+            change = frozenset(row for row in gone if row < why.query.before)
+            if change:
+                decided = decide(self.model, self.graph, why.query, why.decision)
+                self.replays += 1
+                if flips(why.original, reference_logit(decided, why.query, change, full=False)[0]):
+                    flipped.add(place)
+        return frozenset(flipped)

@@ -71,12 +71,9 @@ def compare_models(
     theirs = {case.event: case for case in other}
     both = [(case, theirs[case.event]) for case in one if case.event in theirs]
     same = [_outcome(mine) == _outcome(their) for mine, their in both]
-    explained = [
-        (mine, their) for (mine, their), agree in zip(both, same, strict=True) if agree and mine.flips and their.flips
-    ]
-    pairs = sorted(
-        (_pair(mine, their, graph) for mine, their in explained), key=lambda pair: (-pair.overlap, pair.event)
-    )
+    alike = [pair for pair, agree in zip(both, same, strict=True) if agree]
+    explained = [_pair(mine, their, graph) for mine, their in alike if mine.flips and their.flips]
+    pairs = sorted(explained, key=lambda pair: (-pair.overlap, pair.event))
     return ModelComparison(
         models=(one[0].record.model, other[0].record.model),
         links=len(both),

@@ -5,21 +5,23 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from cody.data.mechanisms import mechanism
-from cody.errors import CallError, CodyError, first_line
+from cody.errors import CallError, first_line
 from cody.explaining.explanation import Explanation
 from cody.graph import Query, TemporalGraph
 from cody.graph.neighbourhood import SIZE
-from cody.models.checks import CheckResult, Report
+from cody.models.checks.check import CheckResult, Report, Status
 from cody.models.checks.trial import Failed, Skipped
 from cody.models.contract import NOTHING, Model, OffersOther, checked_logits, open_session
 from cody.models.oracles import ORACLES
 from cody.search.policies import spatio_temporal
 from cody.study.explainers import Explainer, explainer
 from cody.study.own_function import OwnFunction, OwnSearch
+from cody.study.record import reason_of
 
 FEW = 5  # evaluations, or candidates
 
@@ -40,23 +42,12 @@ class ExplainerTrial:
     def answer(self, query: Query) -> Explanation:
         return self.explainer.explain(self.model, self.graph, query)
 
-    def limited(self, *, size: int | None = None, evaluations: int | None = None) -> ExplainerTrial:
-        """The same with fewer candidates, or with a budget."""
-        known = self.explainer
-        size, evaluations = size or known.size, evaluations or known.evaluations
-        return replace(self, explainer=replace(known, size=size, evaluations=evaluations))
+    def limited(self, **limits: Any) -> ExplainerTrial:
+        """The same with fewer candidates (`size`), or with a budget (`evaluations`)."""
+        return replace(self, explainer=replace(self.explainer, **limits))
 
 
 Rule = Callable[[ExplainerTrial], None]
-RULES: list[tuple[str, str, Rule]] = []  # name, meaning, function
-
-
-def _rule(meaning: str) -> Callable[[Rule], Rule]:
-    def add(rule: Rule) -> Rule:
-        RULES.append((rule.__name__.strip("_"), meaning, rule))
-        return rule
-
-    return add
 
 
 def check_explainer(
@@ -94,30 +85,27 @@ def check_explainer(
 
 
 def _outcomes(trial: ExplainerTrial) -> Iterator[CheckResult]:
-    for name, meaning, rule in RULES:
+    for rule, meaning in RULES.items():
+        name = rule.__name__.strip("_")
+        outcome: tuple[Status, str] = "passed", ""
         try:
             rule(trial)
         except Skipped as reason:
-            yield CheckResult(name, meaning, "skipped", str(reason))
+            outcome = "skipped", str(reason)
         except Failed as failure:
-            yield CheckResult(name, meaning, "failed", str(failure))
+            outcome = "failed", str(failure)
         except Exception as error:
-            detail = str(error) if isinstance(error, CodyError) else f"{type(error).__name__}: {first_line(error)}"
-            yield CheckResult(name, meaning, "failed", detail)
-        else:
-            yield CheckResult(name, meaning, "passed")
-            continue
-        if rule is _answers:
+            outcome = "failed", reason_of(error)
+        yield CheckResult(name, meaning, *outcome)
+        if rule is _answers and outcome[0] != "passed":
             yield CheckResult("the rest", f"{len(RULES) - 1} more rules", "skipped", "fix the first one")
             return
 
 
-@_rule("Names distinct candidates")
 def _answers(trial: ExplainerTrial) -> None:
     trial.answers()
 
 
-@_rule("The same seed gives the same answer, whatever was explained before")
 def _repeats(trial: ExplainerTrial) -> None:
     first, again = trial.answers(), trial.answers(trial.queries[::-1])[::-1]
     for query, one, other in zip(trial.queries, first, again, strict=True):
@@ -125,7 +113,6 @@ def _repeats(trial: ExplainerTrial) -> None:
             raise Failed(f"event {query.before}: {list(one)}, and explained after others {list(other)}")
 
 
-@_rule("Does not depend on later events")
 def _looks_back(trial: ExplainerTrial) -> None:
     if not isinstance(trial.model, OffersOther):
         raise Skipped("the model cannot be moved to a shorter log")
@@ -139,19 +126,16 @@ def _looks_back(trial: ExplainerTrial) -> None:
             raise Failed(f"event {query.before}: {list(here)}, and on a log that ends with it {list(there)}")
 
 
-@_rule("Names nothing where there is nothing to name")
 def _empty(trial: ExplainerTrial) -> None:
     named = trial.answer(trial.graph.query(0)).rows
     if named:
         raise Failed(f"it names {list(named)} for the first event of the log")
 
 
-@_rule("Names one event at most of one candidate")
 def _single(trial: ExplainerTrial) -> None:
     trial.limited(size=1).answers()
 
 
-@_rule("Keeps to a budget of evaluations, and ends with an answer")
 def _budget(trial: ExplainerTrial) -> None:
     for query in trial.queries:
         try:
@@ -162,7 +146,6 @@ def _budget(trial: ExplainerTrial) -> None:
             raise Failed(f"it evaluated {used} sets with a budget of {FEW}")
 
 
-@_rule("Leaves the model as it was")
 def _leaves(trial: ExplainerTrial) -> None:
     for query in trial.queries:
         before = _score(trial, query)
@@ -171,7 +154,6 @@ def _leaves(trial: ExplainerTrial) -> None:
             raise Failed(f"event {query.before}: its logit was {before}, and is {_score(trial, query)} afterwards")
 
 
-@_rule("Can be sent to other processes (--workers)")
 def _pickles(trial: ExplainerTrial) -> None:
     try:
         pickle.dumps(trial.explainer)
@@ -181,3 +163,15 @@ def _pickles(trial: ExplainerTrial) -> None:
 
 def _score(trial: ExplainerTrial, query: Query) -> float:
     return float(checked_logits(query, [NOTHING], open_session(trial.model, query).logits([NOTHING]))[0])
+
+
+RULES: dict[Rule, str] = {
+    _answers: "Names distinct candidates",
+    _repeats: "The same seed gives the same answer, whatever was explained before",
+    _looks_back: "Does not depend on later events",
+    _empty: "Names nothing where there is nothing to name",
+    _single: "Names one event at most of one candidate",
+    _budget: "Keeps to a budget of evaluations, and ends with an answer",
+    _leaves: "Leaves the model as it was",
+    _pickles: "Can be sent to other processes (--workers)",
+}

@@ -85,16 +85,14 @@ def _log(graph: TemporalGraph, src: IntArray, dst: IntArray, time: FloatArray) -
     return TemporalGraph.from_arrays(src, dst, time, node_features=graph.node_features, names=graph.names)
 
 
-DISTURBANCES = {
-    each.name: each
-    for each in (
-        Disturbance("weights", "similarity to that of a model with random weights, better low", True, model=RANDOMISED),
-        Disturbance("seed", "similarity with another seed, better high, as of all that follow", seed=1),
-        Disturbance("jitter", "similarity with times moved by up to a tenth of their distances", log=jittered),
-        Disturbance("unrelated", "similarity with an unrelated event just before the link", log=with_unrelated_events),
-        Disturbance("training", "similarity with another seed of the training", model=RETRAINED),
-    )
-}
+_EVERY = (
+    Disturbance("weights", "similarity to that of a model with random weights, better low", True, model=RANDOMISED),
+    Disturbance("seed", "similarity with another seed, better high, as of all that follow", seed=1),
+    Disturbance("jitter", "similarity with times moved by up to a tenth of their distances", log=jittered),
+    Disturbance("unrelated", "similarity with an unrelated event just before the link", log=with_unrelated_events),
+    Disturbance("training", "similarity with another seed of the training", model=RETRAINED),
+)
+DISTURBANCES = {each.name: each for each in _EVERY}
 
 
 def similarities(

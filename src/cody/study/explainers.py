@@ -56,10 +56,10 @@ class Explainer:
         if not isinstance(self.name, str):
             raise CallError(f"the name of an explainer is text, not {self.name!r}")
         for name in ("size", "hops", "evaluations"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, whole_number(name, getattr(self, name)))
-                if getattr(self, name) < 1:
-                    raise CallError(f"{name} of {self.name!r} must be at least 1, not {getattr(self, name)}")
+            if (given := getattr(self, name)) is not None:
+                object.__setattr__(self, name, number := whole_number(name, given))
+                if number < 1:
+                    raise CallError(f"{name} of {self.name!r} must be at least 1, not {number}")
 
     def check(self, decision: Decision | None) -> None:
         """Reject a decision that this explainer does not support; None: the predicted one of several labels."""
@@ -84,22 +84,20 @@ class Explainer:
 
     def options(self, model: Model) -> dict[str, Any]:
         """All that it is given, as plain data, apart from the names of policy and search."""
+        hops = reach(model) if self.hops is None else self.hops
+        near = getattr(self.near, "__name__", type(self.near).__name__)
         given: dict[str, Any] = {
             "policy": options_of(self.policy),
             "search": options_of(self.search),
-            "candidates": {
-                "size": self.size,
-                "hops": reach(model) if self.hops is None else self.hops,
-                "near": getattr(self.near, "__name__", type(self.near).__name__),
-            },
+            "candidates": {"size": self.size, "hops": hops, "near": near},
             "evaluations": self.evaluations,
             "edits": [name_and_options(propose)["name"] for propose in self.edits],
         }
         together = {"by": self.by, "dependants": self.dependants}
         given |= {name: chosen.as_parameters() for name, chosen in together.items() if chosen is not None}
-        if self.protect is None:
-            return given
-        return given | {"protect": {name: value for name, value in self.protect.as_parameters().items() if value}}
+        if self.protect is not None:
+            given["protect"] = {name: value for name, value in self.protect.as_parameters().items() if value}
+        return given
 
 
 def name_of(function: Callable[..., Any]) -> str:
@@ -144,43 +142,27 @@ class Entry:
 
 
 # In the paper's order; its policies are the first four, and of the factual ones its are the last two but one.
-POLICIES: dict[str, Policy] = {
-    "random": policies.random,
-    "temporal": policies.temporal,
-    "spatio-temporal": policies.spatio_temporal,
-    "event-impact": policies.event_impact,
-    "flow": policies.flow,
-}
+ORDERS = (policies.random, policies.temporal, policies.spatio_temporal, policies.event_impact, policies.flow)
+POLICIES: dict[str, Policy] = {name_of(policy): policy for policy in ORDERS}
 SEARCHES: dict[str, tuple[str, Search, Mapping[str, float]]] = {  # with any policy; title, function, paper's options
     "scout": ("Scout", search.scout, {}),
     "greedy": ("GreeDy", search.greedy, {}),
     "cody": ("CoDy", search.cody, {"iterations": 300, "alpha": 2 / 3}),
     "greedy-then-cody": ("GreeDy, then CoDy", search.greedy_then_cody, {"iterations": 300, "alpha": 2 / 3}),
 }
+_factual = partial(Entry, factual=True)
 FACTUAL = (
-    Entry("random", "random sets", search.top_share, policies.random, factual=True),
-    Entry("pbone", "PBONE", search.top_share, policies.event_impact, factual=True),
-    Entry("tempme", "TempME", search.top_share, None, "tempme", factual=True),
-    Entry("pgexplainer", "PGExplainer", search.top_share, None, "pgexplainer", factual=True),
-    Entry(
-        "tgnnexplainer",
-        "T-GNNExplainer",
-        tgnnexplainer,
-        None,
-        "pgexplainer",
-        factual=True,
-        size=30,
-        paper={"rollouts": 500},
-    ),
-    Entry("sufficient", "smallest sufficient sets", search.sufficient, policies.spatio_temporal, factual=True),
+    _factual("random", "random sets", search.top_share, policies.random),
+    _factual("pbone", "PBONE", search.top_share, policies.event_impact),
+    _factual("tempme", "TempME", search.top_share, None, "tempme"),
+    _factual("pgexplainer", "PGExplainer", search.top_share, None, "pgexplainer"),
+    _factual("tgnnexplainer", "T-GNNExplainer", tgnnexplainer, None, "pgexplainer", size=30, paper={"rollouts": 500}),
+    _factual("sufficient", "smallest sufficient sets", search.sufficient, policies.spatio_temporal),
 )
-ATTRIBUTIONS: dict[str, tuple[str, Policy]] = {  # title, policy
-    "shapley": ("Shapley values", attributions.shapley),
-    "owen": ("Owen values", attributions.owen),
-    "occlusion": ("occlusion by pair", attributions.occlusion),
-}
-RANKINGS = tuple(
-    Entry(name, title, search.top_share, policy, factual=True) for name, (title, policy) in ATTRIBUTIONS.items()
+RANKINGS = (
+    _factual("shapley", "Shapley values", search.top_share, attributions.shapley),
+    _factual("owen", "Owen values", search.top_share, attributions.owen),
+    _factual("occlusion", "occlusion by pair", search.top_share, attributions.occlusion),
 )
 PREFIXES = tuple(
     Entry(f"{entry.name}-prefix", f"{entry.title}, shortest prefix", search.shortest_prefix, entry.policy)
@@ -191,9 +173,8 @@ SEARCHING = tuple(
     for name, (title, function, paper) in SEARCHES.items()
     for policy, order in POLICIES.items()
 )
-EXPLAINERS: dict[str, Entry] = {
-    entry.name: entry for entry in (*FACTUAL, *RANKINGS, *PREFIXES, *SEARCHING)
-}  # in the order of tables
+# In the order of tables:
+EXPLAINERS: dict[str, Entry] = {entry.name: entry for entry in (*FACTUAL, *RANKINGS, *PREFIXES, *SEARCHING)}
 TRAINED = ("pgexplainer", "tempme")  # what `cody train-explainer` can train; the first by default
 EDITS: dict[str, Proposer] = {"remove": removals, "add": additions, "move": moves, "alter": alterations}
 WHY_NOT = ("remove", "add", "move")  # what could change where the question is why a link is not predicted
@@ -284,26 +265,13 @@ def explainer(
     chosen = {"policy": policy, "scorer": scorer}
     check_options(name, [*options, *(option for option, value in chosen.items() if value is not None)])
     entry = find(name, policy)
-    if isinstance(entry.search, OwnSearch) and edits != (removals,):
-        raise CallError(f"the explainer {name!r} is a function of rows: it supports removals only, and no other edits")
-    if entry.factual and edits != (removals,):
-        raise CallError(
-            f"the explainer {name!r} names events that happened: it supports removals only, and no other edits"
-        )
-    return Explainer(
-        entry.name,
-        _policy(entry, scorer, allow_data_mismatch),
-        partial(entry.search, **options) if options else entry.search,
-        size=entry.size if size is None else size,
-        hops=hops,
-        near=near,
-        evaluations=evaluations,
-        edits=edits,
-        protect=protect,
-        by=by,
-        dependants=dependants,
-        learned=entry.needs_scorer,
-    )
+    if (isinstance(entry.search, OwnSearch) or entry.factual) and edits != (removals,):
+        what = "is a function of rows" if isinstance(entry.search, OwnSearch) else "names events that happened"
+        raise CallError(f"the explainer {name!r} {what}: it supports removals only, and no other edits")
+    ordering = _policy(entry, scorer, allow_data_mismatch)
+    searching = partial(entry.search, **options) if options else entry.search
+    given = entry.size if size is None else size, hops, near, evaluations, edits, protect, by, dependants
+    return Explainer(entry.name, ordering, searching, *given, learned=entry.needs_scorer)
 
 
 def at_sparsities(
@@ -330,11 +298,9 @@ def find_edits(names: Iterable[str]) -> tuple[Proposer, ...]:
     ['additions', 'removals']
     """
     chosen = list(dict.fromkeys(names))
-    for name in chosen:
-        if name not in EDITS:
-            raise CallError(f"there is no kind of edit {name!r}; there are {', '.join(EDITS)}")
-    if not chosen:
-        raise CallError(f"no kind of edit is named; there are {', '.join(EDITS)}")
+    wrong = [f"there is no kind of edit {name!r}" for name in chosen if name not in EDITS]
+    if wrong or not chosen:
+        raise CallError(f"{wrong[0] if wrong else 'no kind of edit is named'}; there are {', '.join(EDITS)}")
     return tuple(EDITS[name] for name in chosen)
 
 
@@ -347,11 +313,9 @@ def check_options(name: str, given: Iterable[str], spelled: Callable[[str], str]
         spelled: How the caller writes an option, for the message.
     """
     entry = find(name)
-    has = {*entry.options}
-    has |= {"policy"} if name in SEARCHES else set()
-    has |= {"scorer"} if entry.needs_scorer else set()
+    more = {"policy": name in SEARCHES, "scorer": entry.needs_scorer}
     for option in given:
-        if option not in has:
+        if not (option in entry.options or more.get(option)):
             raise CallError(_no_option(option, name, spelled))
 
 

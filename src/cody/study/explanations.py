@@ -14,7 +14,7 @@ from cody.explaining.explanation import ADDED, REMOVED, Event, Explanation
 from cody.graph import Query, TemporalGraph
 from cody.models.contract import Model, identity_of
 from cody.models.margins import probability
-from cody.study.appending import LineAppender, appending_lines
+from cody.study.appending import LineAppender, appending_lines, check_same_run
 from cody.study.pool import ATTEMPTS, Opener, run_in_processes
 from cody.study.record import NOT_OF_A_LINK, reason_of
 from cody.study.request import Request
@@ -64,11 +64,8 @@ def explain_in_processes(opener: Opener, workers: int, queries: Sequence[Query],
         queries: The links.
         request: How to explain them.
     """
-    return run_in_processes(opener, workers, partial(_explain, request), queries, lost=_unexplained)
-
-
-def _explain(request: Request, model: Model, graph: TemporalGraph, query: Query) -> Iterator[Answer]:
-    return explain_each(model, graph, [query], request)
+    work = partial(explain_each, request=request)
+    return run_in_processes(opener, workers, work, queries, message=lambda query: [query], lost=_unexplained)
 
 
 def _unexplained(queries: Sequence[Query]) -> str:
@@ -132,10 +129,11 @@ def explain_into(
         explain: Explains the missing links: `explain_each`, or the same in several processes.
     """
     with appending_lines(path, ExplanationFile) as file:
-        requested = request.described(model)
+        here = {"the model": identity_of(model), "the data": graph.identity} | _flat(request.described(model))
         done: set[Query] = set()
         for number, why in enumerate(file.known(), start=1):
-            _check_same_run(f"{file.path}, line {number}", why, identity_of(model), graph.identity, requested)
+            there = {"the model": why.model, "the data": why.data} | _flat(why.parameters.get("request", {}))
+            check_same_run(f"{file.path}, line {number}", there, here)
             done.add(why.query)
         left = [query for query in queries if query not in done]
         finished = len(queries) - len(left)
@@ -146,18 +144,6 @@ def explain_into(
                 file.write_line(answer.to_json())
             finished += 1
             yield ExplanationProgress(finished, len(queries), answer)
-
-
-def _check_same_run(where: str, why: Explanation, model: str, data: str, requested: dict[str, Any]) -> None:
-    """Reject an explanation of another model, of other data, or made with other options."""
-    there = {"the model": why.model, "the data": why.data} | _flat(why.parameters.get("request", {}))
-    here = {"the model": model, "the data": data} | _flat(requested)
-    for name in here | there:
-        if there.get(name) != here.get(name):
-            theirs, ours = ("not given" if given.get(name) is None else given[name] for given in (there, here))
-            raise DataError(
-                f"{where} belongs to another run: there {name} is {theirs}, here it is {ours}; choose another file"
-            )
 
 
 def _flat(given: Any, name: str = "") -> dict[str, Any]:

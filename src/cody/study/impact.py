@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
-import msgspec
 import numpy as np
 from msgspec import Meta
+from msgspec.structs import asdict
 
 from cody._version import __version__
 from cody.errors import CallError
 from cody.explaining.verification import verify_change
-from cody.graph import FloatArray, IntArray, Query, TemporalGraph, check_query, whole_number
+from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph, check_query, whole_number
 from cody.graph.dependants import Rule, as_rule
 from cody.graph.dependants import dependants as dependants_of
 from cody.graph.neighbourhood import hops_from
@@ -39,6 +39,7 @@ from cody.utils.words import ROUND_DURATIONS, count, enumerated, is_date
 SCHEMA = "cody/impact/1"
 MOST_TIMES = 16
 VERIFIED = 20  # flips that are verified unless another number is given
+INCOMPARABLE = "links left out because the decision would compare them with themselves, or has too few rivals"
 ON_THE_LINE = 2e-5  # a margin this close to 0 is verified in any case: rounding could decide it
 
 
@@ -107,12 +108,7 @@ class Impact(Document, frozen=True, tag_field="schema", tag=SCHEMA):
     half_within: Annotated[float | None, Meta(description="time within which half of all movement lies")]
     most_within: Annotated[float | None, Meta(description="the same for nine tenths")]
     own: Annotated[Count, Meta(description="links left out because they are removed themselves")] = 0
-    incomparable: Annotated[
-        Count,
-        Meta(
-            description="links left out because the decision would compare them with themselves, or has too few rivals"
-        ),
-    ] = 0
+    incomparable: Annotated[Count, Meta(description=INCOMPARABLE)] = 0
     called: Annotated[
         str, Meta(description="what is predicted: a link, or something about an event, as the data call it")
     ] = "link"
@@ -145,7 +141,7 @@ class Impact(Document, frozen=True, tag_field="schema", tag=SCHEMA):
 
     def rows(self) -> list[dict[str, Any]]:
         """One row for each link that moves, for csv."""
-        return [msgspec.structs.asdict(each) for each in self.moves]
+        return [asdict(each) for each in self.moves]
 
     def to_frame(self, kind: str = "pandas") -> Any:
         """A table of the links that move; times that are dates are readable ones, in UTC.
@@ -207,12 +203,14 @@ def impact(
     (change,) = check_changes(graph, [unit.rows.tolist()])
     later = _comparable(_later_links(graph, unit, links), graph, decision)
     margins = margins_without(model, graph, later.queries, change, decision, watch)
-    found = LinkTable(
-        later, margins, _since(graph, unit.rows, later.queries), hops_from(graph, unit.rows, later.queries)
-    )
-    moves = found.moves(graph)
-    verified = _verified(moves, found, model, graph, change, whole_number("verify", verify))
-    return _document(model, graph, unit, found, moves | verified, decision)
+    since, hops = _since(graph, unit.rows, later.queries), hops_from(graph, unit.rows, later.queries)
+    found = LinkTable(graph, later, margins, since, hops)
+    moves = found.moves()
+    verified = _verified(moves, found, model, change, whole_number("verify", verify))
+    return _document(model, unit, found, moves | verified, decision)
+
+
+Moves = dict[int, MovedLink]  # by the place of the link
 
 
 class LaterLinks(NamedTuple):
@@ -232,9 +230,8 @@ def _unit(graph: TemporalGraph, removed: int | Iterable[int] | Unit) -> Unit:
     rows = sorted({graph.query(row).before for row in given})
     if not rows:
         raise CallError("no event is named: give the row of an event, or several")
-    what = graph.name_of_event()
     listed = enumerated(list(map(str, rows))) if len(rows) <= 5 else f"{rows[0]} to {rows[-1]}"
-    name = f"{what}{'s' if len(rows) > 1 else ''} {listed}"
+    name = f"{graph.name_of_event()}{'s' if len(rows) > 1 else ''} {listed}"
     return Unit(name, np.array(rows, dtype=np.int64))
 
 
@@ -256,11 +253,11 @@ def _later_links(graph: TemporalGraph, unit: Unit, links: Iterable[int | Query] 
     for query, _ in pairs:
         check_query(graph, query)
     others = [pair for pair in pairs if pair[1] not in rows]
+    if not others:
+        raise CallError(f"{unit.name}: all links of the period are removed themselves, so none is left to predict")
     kept = sorted((pair for pair in others if pair[0].before > unit.rows[0]), key=lambda pair: pair[0].before)
     if not kept:
         last = max(query.before for query, _ in pairs)
-        if not others:
-            raise CallError(f"{unit.name}: all links of the period are removed themselves, so none is left to predict")
         raise CallError(
             f"{unit.name} has no later link in the period, whose last one is event {last}: it affects none of them; "
             "choose a later period, or an earlier event"
@@ -295,28 +292,23 @@ def _since(graph: TemporalGraph, rows: IntArray, queries: Sequence[Query]) -> Fl
 class LinkTable:
     """What is known about each link. n = links"""
 
+    graph: TemporalGraph
     later: LaterLinks
     margins: LinkMargins
     since: FloatArray  # [n]
     hops: IntArray  # [n]
 
-    def moves(self, graph: TemporalGraph) -> dict[int, MovedLink]:
+    def moves(self) -> Moves:
         """The links that move, by place: flips first, then by how far."""
-        margins = self.margins
-        moved = np.abs(margins.without - margins.original) >= 0.5 * 10**-DECIMALS
-        made = {
-            place: self.link(graph, place, margins.original[place], margins.without[place])
-            for place in np.flatnonzero(moved).tolist()
-        }
+        original, without = self.margins.original, self.margins.without
+        moved = np.flatnonzero(np.abs(without - original) >= 0.5 * 10**-DECIMALS).tolist()
+        made = {place: self.link(place, original[place], without[place]) for place in moved}
         return dict(sorted(made.items(), key=lambda item: (not item[1].flips, -item[1].moved)))
 
-    def link(
-        self, graph: TemporalGraph, place: int, original: float, without: float, verified: str | None = None
-    ) -> MovedLink:
+    def link(self, place: int, original: float, without: float, verified: str | None = None) -> MovedLink:
         """A link with its margins.
 
         Args:
-            graph: The log of events.
             place: Of the link.
             original: The margin with nothing changed.
             without: The margin without the events.
@@ -327,8 +319,8 @@ class LinkTable:
         before, after = scores or (original, without)
         return MovedLink(
             event=self.later.events[place],
-            src=graph.name(query.src),
-            dst=graph.name(query.dst),
+            src=self.graph.name(query.src),
+            dst=self.graph.name(query.dst),
             time=query.time,
             since=float(self.since[place]),
             hops=None if hops < 0 else hops,
@@ -343,37 +335,34 @@ class LinkTable:
         )
 
 
-def _verified(
-    moves: dict[int, MovedLink], found: LinkTable, model: Model, graph: TemporalGraph, change: Change, most: int
-) -> dict[int, MovedLink]:
+def _verified(moves: Moves, found: LinkTable, model: Model, change: Change, most: int) -> Moves:
     """The flips that move furthest, and whatever is too close to call, as the reference has them."""
     first = [place for place, link in moves.items() if link.flips][:most]
     close = [place for place, link in moves.items() if min(abs(link.original), abs(link.without)) < ON_THE_LINE]
     verified = {}
     for place in dict.fromkeys([*first, *close]):
         query, link = found.later.queries[place], moves[place]
-        decided = decide(model, graph, query, found.margins.decisions[place])
+        decided = decide(model, found.graph, query, found.margins.decisions[place])
         checked = verify_change(decided, query, change, (link.original, link.without), False)
         assert checked is not None  # there is no time limit
-        verified[place] = found.link(graph, place, checked.original, checked.without, checked.by)
+        verified[place] = found.link(place, checked.original, checked.without, checked.by)
     return verified
 
 
-def _document(
-    model: Model,
-    graph: TemporalGraph,
-    unit: Unit,
-    found: LinkTable,
-    moves: dict[int, MovedLink],
-    decision: Decision | ByLabel | None,
-) -> Impact:
+def _document(model: Model, unit: Unit, found: LinkTable, moves: Moves, decision: Decision | ByLabel | None) -> Impact:
     """Everything that is needed to show it without model and graph."""
-    queries, since = found.later.queries, found.since
+    graph, queries, since = found.graph, found.later.queries, found.since
     moved, flipped = np.zeros(len(queries)), np.zeros(len(queries), dtype=bool)
     for place, link in moves.items():
         moved[place], flipped[place] = link.moved, link.flips
     bins = age_bins(since, ROUND_DURATIONS if is_date(queries[0].time) else None, most=MOST_TIMES)
     ages, distances = np.searchsorted(bins.limits, since), [*range(found.hops.max(initial=-1) + 1), -1]
+
+    def summary(some: BoolArray) -> tuple[int, float, int]:
+        """Of some links: how many there are, how far they move in the mean, and how many flip."""
+        mean = round(float(moved[some].mean()), 6) if some.any() else 0.0
+        return int(some.sum()), mean, int(flipped[some].sum())
+
     return Impact(
         version=__version__,
         model=identity_of(model),
@@ -385,11 +374,9 @@ def _document(
         first=queries[0].time,
         last=max(query.time for query in queries),
         moves=tuple(sorted(moves.values(), key=lambda link: (not link.flips, -link.moved))),
-        by_time=tuple(
-            TimeBin(name, *_summary(ages == number, moved, flipped)) for number, name in enumerate(bins.names)
-        ),
+        by_time=tuple(TimeBin(name, *summary(ages == number)) for number, name in enumerate(bins.names)),
         by_hops=tuple(
-            HopBin(None if hops < 0 else hops, *_summary(found.hops == hops, moved, flipped))
+            HopBin(None if hops < 0 else hops, *summary(found.hops == hops))
             for hops in distances
             if (found.hops == hops).any()
         ),
@@ -413,15 +400,8 @@ def predicted_thing(model: Model, graph: TemporalGraph, decision: Decision | ByL
     return "link" if subject_of_decision(model, decision) == "link" else graph.name_of_event()
 
 
-def _summary(some: np.ndarray, moved: FloatArray, flipped: np.ndarray) -> tuple[int, float, int]:
-    """Of some links: how many there are, how far they move in the mean, and how many flip."""
-    return int(some.sum()), round(float(moved[some].mean()), 6) if some.any() else 0.0, int(flipped[some].sum())
-
-
 def _within(since: FloatArray, moved: FloatArray, share: float) -> float | None:
     """The time since the events within which a share of all movement lies; None if nothing moves."""
-    if not moved.any():
-        return None
     order = np.argsort(since, kind="stable")
     total = np.cumsum(moved[order])
-    return float(since[order][np.searchsorted(total, share * total[-1])])
+    return float(since[order][np.searchsorted(total, share * total[-1])]) if moved.any() else None

@@ -10,18 +10,15 @@ from cody.utils.tables import TextTable
 from cody.utils.words import ago, count, from_to, heading_of_times, is_date, moment, sanitize
 
 if TYPE_CHECKING:
-    from cody.study.impact import Impact, MovedLink
+    from cody.study.impact import HopBin, Impact, MovedLink, TimeBin
 
 SHOWN = 10  # links in a table
 
 
 def sentence(found: Impact) -> str:
     """The finding in a sentence."""
-    number, of = len(found.flips), f"{count(found.links, 'later prediction')}"
-    decided = f"{number:,} of {of} would be decided differently"
-    if not number:
-        decided = f"none of {of} would be decided differently"
-    return f"Without {found.removed.name}, {decided}."
+    number, of = len(found.flips), count(found.links, "later prediction")
+    return f"Without {found.removed.name}, {f'{number:,}' if number else 'none'} of {of} would be decided differently."
 
 
 def called(found: Impact) -> str:
@@ -62,38 +59,29 @@ def verification(found: Impact) -> str:
     number, verified = len(found.flips), found.verified
     if not number:
         return ""
-    by = next(each.verified for each in found.flips if each.verified) if verified else ""
+    if not verified:
+        return f"None of {count(number, 'flip')} was verified by the reference implementation."
+    by = next(each.verified for each in found.flips if each.verified)
     if verified == number:
         these = {1: "This flip was", 2: "Both flips were"}.get(number, f"All {number:,} flips were")
         return f"{these} verified {by}."
-    if not verified:
-        return f"None of {count(number, 'flip')} was verified by the reference implementation."
     which = "the one that moves" if verified == 1 else "those that move"
     return f"{verified:,} of {number:,} flips were verified {by}: {which} furthest."
 
 
 def left_out(found: Impact) -> list[str]:
     """What was left out, and why: a sentence for each reason."""
-    return [part for part in (_own_links(found), _incomparable(found)) if part]
-
-
-def _incomparable(found: Impact) -> str:
-    """The links that the decision would compare with themselves; empty if there are none."""
-    if not found.incomparable:
-        return ""
-    have, was, its = ("has", "was", "its") if found.incomparable == 1 else ("have", "were", "their")
-    links = f"{count(found.incomparable, called(found))} of the period"
-    return f"{links} {have} the node to compare with at one of {its} ends, or too few rivals, and {was} left out."
-
-
-def _own_links(found: Impact) -> str:
-    """The links that are removed themselves; empty if there are none, or just the one event."""
-    if not found.own or len(found.removed.rows) == 1:
-        return ""
-    are = f"is one of the removed {thing(found)}s itself and was"
-    if found.own > 1:
-        are = f"are removed {thing(found)}s themselves and were"
-    return f"{count(found.own, called(found))} of the period {are} left out."
+    parts = []
+    if found.own and len(found.removed.rows) > 1:  # of a single event, it goes without saying
+        are = f"is one of the removed {thing(found)}s itself and was"
+        if found.own > 1:
+            are = f"are removed {thing(found)}s themselves and were"
+        parts.append(f"{count(found.own, called(found))} of the period {are} left out.")
+    if found.incomparable:
+        have, was, its = ("has", "was", "its") if found.incomparable == 1 else ("have", "were", "their")
+        ends = f"{have} the node to compare with at one of {its} ends, or too few rivals, and {was}"
+        parts.append(f"{count(found.incomparable, called(found))} of the period {ends} left out.")
+    return parts
 
 
 def notes(found: Impact) -> list[str]:
@@ -101,31 +89,29 @@ def notes(found: Impact) -> list[str]:
     return [part for part in (reach(found), lasting(found), verification(found), *left_out(found)) if part]
 
 
-def tables(found: Impact, shown: int = SHOWN) -> list[TextTable]:
+def tables(found: Impact) -> list[TextTable]:
     """The links that move furthest, how long it lasts and how far it spreads; none if nothing moves."""
-    return [moves_table(found, found.moves[:shown]), time_table(found), hops_table(found)] if found.moves else []
+    if not found.moves:
+        return []
+    by_time = [(each.name, each) for each in found.by_time]
+    by_hops = [(hops_in_words(each.hops), each) for each in found.by_hops]
+    lasts, spreads = _bins(found, "time since", by_time), _bins(found, f"{thing(found)}s between", by_hops)
+    return [_moves(found, found.moves[:SHOWN]), lasts, spreads]
 
 
-def moves_table(found: Impact, links: Sequence[MovedLink]) -> TextTable:
+def _moves(found: Impact, links: Sequence[MovedLink]) -> TextTable:
     """Links with their scores before and after."""
-    dated = bool(links) and is_date(links[0].time)
-    time = heading_of_times(links[0].time) if links else "time"
-    score = "#margin" if links and links[0].score is None else "#score"
+    dated, time = is_date(links[0].time), heading_of_times(links[0].time)
+    score = "#margin" if links[0].score is None else "#score"
     table = TextTable(
         f"#{heading_of_rows(found)}", called(found), time, "#after", "#hops", score, "#without", "decision", whole=[2]
     )
     for each in links:
-        before, after = scores_of(each)
-        table.add_row(
-            "–" if each.event is None else str(each.event),
-            f"{sanitize(each.src, 24)} → {sanitize(each.dst, 24)}",
-            moment(each.time),
-            ago(each.since) if dated else f"{each.since:g}",
-            "–" if each.hops is None else str(each.hops),
-            before,
-            after,
-            each.outcome if each.flips else "stays",
-        )
+        event, hops = ("–" if number is None else str(number) for number in (each.event, each.hops))
+        link = f"{sanitize(each.src, 24)} → {sanitize(each.dst, 24)}"
+        since = ago(each.since) if dated else f"{each.since:g}"
+        decision = each.outcome if each.flips else "stays"
+        table.add_row(event, link, moment(each.time), since, hops, *scores_of(each), decision)
     return table
 
 
@@ -141,19 +127,10 @@ def scores_of(link: MovedLink) -> list[str]:
     return numbers(link.score, link.score_without)
 
 
-def time_table(found: Impact) -> TextTable:
-    """How long the effect lasts."""
-    table = TextTable("time since", f"#{called(found)}s", "#mean change", "#flips")
-    for each in found.by_time:
-        table.add_row(each.name, f"{each.links:,}", mean_change(each.moved), f"{each.flips:,}")
-    return table
-
-
-def hops_table(found: Impact) -> TextTable:
-    """How far it spreads."""
-    table = TextTable(f"{thing(found)}s between", f"#{called(found)}s", "#mean change", "#flips")
-    for each in found.by_hops:
-        name = hops_in_words(each.hops)
+def _bins(found: Impact, heading: str, bins: Sequence[tuple[str, TimeBin | HopBin]]) -> TextTable:
+    """How long the effect lasts, or how far it spreads."""
+    table = TextTable(heading, f"#{called(found)}s", "#mean change", "#flips")
+    for name, each in bins:
         table.add_row(name, f"{each.links:,}", mean_change(each.moved), f"{each.flips:,}")
     return table
 
@@ -182,7 +159,7 @@ def mean_change(moved: float) -> str:
     return f"{moved:.4f}" if moved >= 0.0001 else "< 0.0001"
 
 
-def text(found: Impact, shown: int = SHOWN) -> str:
+def text(found: Impact) -> str:
     """All of it, as text."""
-    lines = [line for table in tables(found, shown) for line in table.lines()]
+    lines = [line for table in tables(found) for line in table.lines()]
     return "\n".join([subject(found), sentence(found), *lines, *notes(found)])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -61,6 +62,14 @@ class Intervention:
 ORDER, TIME, WHEN = "order", "times", "order and times"
 DIRECTION, PARTNERS, FEATURES = "direction", "partners", "features"
 NEIGHBOURS, HISTORY, FAULT = "neighbours", "history", "must not matter"
+USES = {  # what a model uses that reacts to interventions of these groups
+    ORDER: "the order of events",
+    TIME: "their times",
+    DIRECTION: "their direction",
+    PARTNERS: "their partners",
+    NEIGHBOURS: "the histories of neighbours",
+    FEATURES: "their features",
+}
 
 
 def day_of(graph: TemporalGraph) -> float:
@@ -104,10 +113,9 @@ def other_order(near: Near) -> ModifiedPast | None:
     """The times of events of the same ends exchanged: each end is active at the same moments, in another order."""
     graph, query, times = near.graph, near.query, np.array(near.times)
     sides = [(graph.src[near.rows] == end) | (graph.dst[near.rows] == end) for end in (query.src, query.dst)]
-    for with_src in (False, True):
-        for with_dst in (False, True):
-            same = np.flatnonzero((sides[0] == with_src) & (sides[1] == with_dst))
-            times[same] = near.rng.permutation(times[same])
+    for with_src, with_dst in product((False, True), repeat=2):
+        same = np.flatnonzero((sides[0] == with_src) & (sides[1] == with_dst))
+        times[same] = near.rng.permutation(times[same])
     return _moved(near, times.tolist())
 
 
@@ -205,9 +213,7 @@ def last_events(number: int, near: Near) -> ModifiedPast:
 
 def only_of_either(near: Near) -> ModifiedPast:
     """A past that consists of all events of the two ends: nothing that others did with each other."""
-    query, graph = near.query, near.graph
-    kept = (graph.history(node, query.before).tolist() for node in {query.src, query.dst})
-    return ModifiedPast(query, kept=frozenset(row for rows in kept for row in rows))
+    return last_events(near.query.before, near)
 
 
 def only_of(ends: tuple[str, ...], near: Near) -> ModifiedPast:

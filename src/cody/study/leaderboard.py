@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,9 @@ from cody.data.mechanisms import MECHANISMS
 from cody.errors import CallError, DataError
 from cody.models.contract import Model, identity_of
 from cody.models.oracles import ORACLES
-from cody.study.benchmark import MEASURED, BenchmarkAnswer, answers_in, check_log, planted_once
-from cody.study.benchmark_models import ORACLE
+from cody.study.benchmark import MEASURED, ORACLE, BenchmarkAnswer, answers_in, check_log, planted_once
 from cody.study.instances import sample_kinds
+from cody.study.metrics import grouped
 from cody.study.record_file import read_runs
 from cody.utils.forms import Count, Document, Form, as_line
 
@@ -73,20 +73,21 @@ def entry_of(files: Iterable[str | Path], *, authors: str = "", url: str = "", n
     if url and not url.startswith(("https://", "http://")):
         raise CallError(f"a url begins with https://, not {url!r}")
     answers = [group for file in map(Path, files) for group in _groups(file)]
-    return LeaderboardEntry(
-        authors=authors, url=url, note=note, versions=_versions(), hardware=_hardware(), answers=tuple(answers)
-    )
+    loaded = {name: str(sys.modules[name].__version__) for name in PACKAGES if name in sys.modules}
+    versions = {"cody": __version__, "python": platform.python_version()} | loaded
+    hardware = {"system": platform.system(), "machine": platform.machine(), "processor": _processor()}
+    hardware["cores"] = str(os.cpu_count() or 1)
+    about: dict[str, Any] = {"authors": authors, "url": url, "note": note, "versions": versions, "hardware": hardware}
+    return LeaderboardEntry(**about, answers=tuple(answers))
 
 
 def _groups(file: Path) -> Iterator[EntryAnswers]:
     """The answers of each explainer in a file."""
     records = {record.explainer: record for record in read_runs([file])}
-    known: dict[str, list[BenchmarkAnswer]] = {}
-    for answer in answers_in(file):
-        known.setdefault(answer.explainer, []).append(answer)
-    for name, answers in known.items():
-        made_by, first = records[name], answers[0]
-        answers = sorted(answers, key=lambda answer: answer.event)
+    in_order = sorted(answers_in(file), key=lambda answer: answer.event)
+    known = grouped(in_order, lambda answer: answer.explainer)
+    for name, made_by in records.items():
+        first, answers = known[name][0], known[name]
         checks = dict.fromkeys(check for answer in answers for check in answer.checks)
         about: dict[str, Any] = {field: getattr(first, field) for field in ("log", "model", "explainer", "factual")}
         about |= {field: getattr(made_by, field) for field in OF_RECORDS}
@@ -101,20 +102,6 @@ def _groups(file: Path) -> Iterator[EntryAnswers]:
 
 def _rounded(number: float | None) -> float | None:
     return None if number is None else round(number, 5)
-
-
-def _versions() -> dict[str, str]:
-    loaded = {name: str(sys.modules[name].__version__) for name in PACKAGES if name in sys.modules}
-    return {"cody": __version__, "python": platform.python_version()} | loaded
-
-
-def _hardware() -> dict[str, str]:
-    return {
-        "system": platform.system(),
-        "machine": platform.machine(),
-        "processor": _processor(),
-        "cores": str(os.cpu_count() or 1),
-    }
 
 
 def _processor() -> str:
@@ -175,13 +162,8 @@ def answers_of(entry: LeaderboardEntry) -> Iterator[BenchmarkAnswer]:
         about = group.log, group.model, group.explainer, group.factual
         answers = zip(group.events, group.rows, group.candidates, group.evaluations, group.seconds, strict=True)
         for place, (event, rows, candidates, evaluations, seconds) in enumerate(answers):
-            checks = _known(group.checks, place)
+            checks = {name: value for name, values in group.checks.items() if (value := values[place]) is not None}
             yield BenchmarkAnswer(*about, event, rows, candidates, evaluations, seconds, checks)
-
-
-def _known(checks: Mapping[str, Sequence[float | None]], place: int) -> dict[str, float]:
-    at = {name: values[place] for name, values in checks.items()}
-    return {name: value for name, value in at.items() if value is not None}
 
 
 def check_complete(entry: LeaderboardEntry) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -52,7 +53,12 @@ def margins_without(
         decision: As in `cody.explain`.
         watch: Called with the number of links done so far and in total.
     """
-    _check_number(model, graph, queries, decision)
+    rivals = len(Compared.of(model, graph, queries[-1], decision).links) - 1
+    if len(queries) * (1 + rivals) > MOST_SCORES:  # it would take hours
+        raise CallError(
+            f"each of {len(queries):,} links is compared with up to {rivals:,} others: too many to score twice; choose "
+            "fewer links, or name the rivals"
+        )
     found = LinkMargins({}, np.full(len(queries), np.nan), np.full(len(queries), np.nan))
     changed = links_without(model, removed)
     for first in range(0, len(queries), AT_ONCE):
@@ -64,36 +70,24 @@ def margins_without(
     return found
 
 
-def _check_number(
-    model: Model, graph: TemporalGraph, queries: Sequence[Query], decision: Decision | ByLabel | None
-) -> None:
-    """Reject rankings that would take hours."""
-    rivals = len(Compared.of(model, graph, queries[-1], decision).links) - 1
-    if len(queries) * (1 + rivals) > MOST_SCORES:
-        raise CallError(
-            f"each of {len(queries):,} links is compared with up to {rivals:,} others: too many to score twice; choose "
-            "fewer links, or name the rivals"
-        )
-
-
 def _score(found: LinkMargins, model: Model, changed: LinksUnderRemoval, compared: dict[int, Compared]) -> None:
     """Add the margins of some links that can differ."""
     differ = changed.can_differ([link for each in compared.values() for link in each.links])
     stops = np.cumsum([len(each.links) for each in compared.values()])
     parts = zip(compared.items(), np.split(differ, stops[:-1]), strict=True)
     reached = {place: each for (place, each), part in parts if part.any()}
+
+    def without(links: Sequence[Query]) -> FloatArray:
+        return changed.logits(links).reshape(len(links), -1)
+
     if reached:
         found.decisions.update((place, each.decision) for place, each in reached.items())
-        places = list(reached)
-        found.original[places] = _margins(lambda links: scores_of_links(model, links), list(reached.values()))
-        found.without[places] = _margins(lambda links: _table(changed.logits(links)), list(reached.values()))
+        places, decided = list(reached), list(reached.values())
+        found.original[places] = _margins(partial(scores_of_links, model), decided)
+        found.without[places] = _margins(without, decided)
 
 
 def _margins(score: Score, compared: Sequence[Compared]) -> list[float]:
     """The margin of each decision. The scores of all links are computed together."""
     scores = scores_compared(score, compared)
     return [float(each.decision.margin(part)[0]) for each, part in zip(compared, scores, strict=True)]
-
-
-def _table(scores: FloatArray) -> FloatArray:
-    return scores.reshape(len(scores), -1)

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -43,6 +43,8 @@ class MetricInputs:
     counts: FloatArray  # [N] how often each record counts; [S, N] for S samples
 
 
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 Records = Sequence[Record] | MetricInputs
 Metric = Callable[[Records], float | None]
 
@@ -190,7 +192,8 @@ def jaccard(records: Sequence[Record], others: Sequence[Record]) -> float | None
     Two empty explanations are equal: 1. If a link was explained several times, the mean over all pairs counts.
     """
     mine, theirs = _explanations(records), _explanations(others)
-    common = [_overlap(mine[link], theirs[link]) for link in mine if link in theirs]
+    pairs = [product(mine[link], theirs[link]) for link in mine if link in theirs]
+    common = [np.mean([similarity(one, other) for one, other in of_link]) for of_link in pairs]
     return float(np.mean(common)) if common else None
 
 
@@ -209,23 +212,12 @@ def recall(records: Sequence[Record], causes: Sequence[Set[int]]) -> float | Non
 
     `causes` has an entry for each event of the graph, as in `cody.data.campus`.
     """
-    found = [
-        len(causes[record.event] & set(record.rows)) / len(causes[record.event])
-        for record in records
-        if causes[record.event]
-    ]
-    return sum(found) / len(found) if found else None
+    known = [(causes[record.event], set(record.rows)) for record in records if causes[record.event]]
+    return sum(len(true & named) / len(true) for true, named in known) / len(known) if known else None
 
 
 def _explanations(records: Iterable[Record]) -> dict[Hashable, list[frozenset[Hashable]]]:
-    found: dict[Hashable, list[frozenset[Hashable]]] = {}
-    for record in records:
-        found.setdefault(link_of(record), []).append(record.changes)
-    return found
-
-
-def _overlap(some: list[frozenset[Hashable]], others: list[frozenset[Hashable]]) -> float:
-    return float(np.mean([similarity(one, other) for one, other in product(some, others)]))
+    return {link: [record.changes for record in about] for link, about in grouped(records, link_of).items()}
 
 
 class Interval(NamedTuple):
@@ -250,11 +242,13 @@ def interval(
     group = columns(records)
     if metric(group) is None:
         return None
-    drawn = [
-        np.asarray(metric(replace(group, counts=counts[:, group.link])))
-        for counts in draws(int(group.link.max()) + 1, samples, rng)
-    ]
-    return within(np.concatenate(drawn), level)
+    links = int(group.link.max()) + 1
+    return within(np.concatenate([_drawn(metric, group, counts) for counts in draws(links, samples, rng)]), level)
+
+
+def _drawn(metric: Metric, group: MetricInputs, counts: FloatArray) -> FloatArray:
+    """A metric of samples in which links count so often. [S, L] → [S]"""
+    return np.asarray(metric(replace(group, counts=counts[:, group.link])))
 
 
 def differences(
@@ -283,11 +277,8 @@ def differences(
     pair = [replace(columns(some), link=np.array([number[link_of(record)] for record in some])) for some in both]
     if any(metric(group) is None for group in pair):
         return None
-    drawn = []
-    for counts in draws(len(number), samples, rng):
-        one, other = (np.asarray(metric(replace(group, counts=counts[:, group.link]))) for group in pair)
-        drawn.append(one - other)
-    return np.concatenate(drawn)
+    every = draws(len(number), samples, rng)
+    return np.concatenate([np.subtract(*(_drawn(metric, group, counts) for group in pair)) for counts in every])
 
 
 def within(drawn: FloatArray, level: float = 0.95) -> Interval:
@@ -317,22 +308,26 @@ def draws(links: int, samples: int, rng: np.random.Generator) -> Iterator[FloatA
 
 def _mean(records: Records, value_of: Callable[[MetricInputs], FloatArray]) -> float | None:
     """The mean of values [N], weighted by the group's counts; None if there are none, or one is not known."""
-    group = columns(records)
-    values = value_of(group)
-    if not len(values) or np.isnan(values).any():
-        return None
-    return _number(group.counts @ values / group.counts.sum(axis=-1))
+    return _weighted(records, value_of, lambda values, counts: counts @ values / counts.sum(axis=-1))
 
 
 def _median(records: Records, value_of: Callable[[MetricInputs], FloatArray]) -> float | None:
     """The (lower) median of values [N], weighted by the group's counts; None if there are none, or one is not known."""
+
+    def median(values: FloatArray, counts: FloatArray) -> FloatArray:
+        order = np.argsort(values)
+        reached = np.cumsum(counts[..., order], axis=-1)
+        return values[order][np.argmax(2 * reached >= reached[..., -1:], axis=-1)]
+
+    return _weighted(records, value_of, median)
+
+
+def _weighted(
+    records: Records, value_of: Callable[[MetricInputs], FloatArray], of: Callable[[FloatArray, FloatArray], FloatArray]
+) -> float | None:
     group = columns(records)
     values = value_of(group)
-    if not len(values) or np.isnan(values).any():
-        return None
-    order = np.argsort(values)
-    reached = np.cumsum(group.counts[..., order], axis=-1)
-    return _number(values[order][np.argmax(2 * reached >= reached[..., -1:], axis=-1)])
+    return _number(of(values, group.counts)) if len(values) and not np.isnan(values).any() else None
 
 
 def _number(value: FloatArray | np.float64) -> float:
@@ -393,9 +388,18 @@ def summary(records: Records, failed: int = 0) -> MetricSummary:
 
 def groups(records: Iterable[Record]) -> dict[Group, list[Record]]:
     """Records of the same data, model, kind and explainer, in the order in which they first appear."""
-    found: dict[Group, list[Record]] = {}
-    for record in records:
-        found.setdefault(Group(record.data, record.model, record.kind, record.explainer), []).append(record)
+    return grouped(records, lambda record: Group(record.data, record.model, record.kind, record.explainer))
+
+
+def grouped(values: Iterable[Value], key: Callable[[Value], Key]) -> dict[Key, list[Value]]:
+    """The values with the same key, in the order in which they first appear.
+
+    >>> grouped(["ant", "bee", "auk"], lambda name: name[0])
+    {'a': ['ant', 'auk'], 'b': ['bee']}
+    """
+    found: dict[Key, list[Value]] = {}
+    for value in values:
+        found.setdefault(key(value), []).append(value)
     return found
 
 

@@ -26,7 +26,7 @@ from cody.study.instances import Link
 from cody.study.pool import Work
 from cody.study.record import Failure, Key, Record
 from cody.study.run import EvaluationPlan, evaluate_one, keys_of, without_records
-from cody.utils.extras import missing
+from cody.utils.extras import needed_by
 
 Load = Callable[[TemporalGraph], Model]
 
@@ -60,8 +60,15 @@ def evaluate_on_ray(
     """
     tasks = [(link, done & keys_of(link, plan)) for link in links if keys_of(link, plan) - done]
     work = partial(evaluate_one, plan)
+
+    def lost(died: Sequence[tuple[tuple[Link, Set[Key]], str]]) -> str:
+        return without_records([f"{link.event} ({link.kind}, {error})" for (link, _), error in died], RETRIES + 1)
+
+    def name(task: tuple[Link, Set[Key]]) -> str:
+        return f"event {task[0].event}"
+
     with connected(address) as ray:
-        yield from run_on_ray(ray, load or model, graph, work, tasks, name=_event, lost=_lost)
+        yield from run_on_ray(ray, load or model, graph, work, tasks, name=name, lost=lost)
 
 
 @contextmanager
@@ -84,14 +91,6 @@ def connected(address: str) -> Iterator[Any]:
         yield ray
     finally:
         ray.shutdown()
-
-
-def _event(task: tuple[Link, Set[Key]]) -> str:
-    return f"event {task[0].event}"
-
-
-def _lost(tasks: Sequence[tuple[tuple[Link, Set[Key]], str]]) -> str:
-    return without_records([f"{link.event} ({link.kind}, {error})" for (link, _), error in tasks], RETRIES + 1)
 
 
 def run_on_ray(
@@ -213,7 +212,5 @@ def changed_environment(values: Mapping[str, str]) -> Iterator[None]:
 
 
 def _ray() -> Any:
-    try:
+    with needed_by("--ray"):
         return importlib.import_module("ray")
-    except ImportError:
-        raise missing("--ray", "ray") from None

@@ -107,10 +107,9 @@ class OwnSearch:
         function, query = self.found, oracle.query
         rng = np.random.default_rng([self.seed, query.src, query.dst, query.before])
         offered = {"candidates": np.sort(ranking), "rng": rng}
-        with reported_as_of(self.__name__):
-            known = inspect.signature(function).parameters
         try:
             with reported_as_of(self.__name__):
+                known = inspect.signature(function).parameters
                 given = {name: offered[name] for name in MAY_TAKE if name in known}
                 answer = function(CountedModel(oracle, graph), graph, query, **given)
         except BudgetError as spent:
@@ -142,9 +141,8 @@ class OwnSearch:
         except TypeError:
             given = np.asarray(answer)
         if given.ndim != 1 or (given.size and not np.issubdtype(given.dtype, np.integer)):
-            raise CallError(
-                f"{self.__name__} must return rows of events, or a mapping from rows to scores, not {answer!r:.60}"
-            )
+            wanted = "rows of events, or a mapping from rows to scores"
+            raise CallError(f"{self.__name__} must return {wanted}, not {answer!r:.60}")
         rows = tuple(given.astype(np.int64).tolist())
         candidates = set(ranking.tolist())
         wrong = [row for row in rows if row not in candidates]

@@ -113,10 +113,8 @@ class Record:
     def explanation(self) -> Explanation:
         """The explanation itself, if it is known."""
         if not isinstance(self.document, ExplanationDocument):
-            raise CallError(
-                f"the explanation of event {self.event} is not in this record: CoDy 0.2 wrote it, or only its numbers "
-                "were read"
-            )
+            why = "CoDy 0.2 wrote it, or only its numbers were read"
+            raise CallError(f"the explanation of event {self.event} is not in this record: {why}")
         return explanation_of(self.document)
 
     def to_json(self) -> str:
@@ -145,9 +143,8 @@ def record_of(form: ExplanationDocument) -> Record:
     edits = {event.row: event for event in events_of(form.candidates) if event.edit != REMOVED}
     flipping = (number for number, logit in enumerate(form.evaluated.logits, start=1) if flips(original, logit))
     decision = LINK_PREDICTED if form.decision is UNSET else decision_in_part(form.decision, form.dst)
-    ranks = (
-        [None if each is None else each.rank for each in form.standings or ()] if isinstance(decision, InTop) else []
-    )
+    standings = (form.standings or ()) if isinstance(decision, InTop) else ()
+    ranks = [None if each is None else each.rank for each in standings]
     return Record(
         **{name: getattr(part, name) for name in OF_EVALUATION},
         **{name: getattr(form, name) for name in OF_EXPLANATION},

@@ -26,7 +26,7 @@ from cody.explaining import upgrade
 from cody.explaining.document import SCHEMA, DecisionPart, ElsewherePart, ExplanationDocument, Kind, read_document
 from cody.explaining.explanation import Elsewhere
 from cody.study.appending import LineAppender, appending_lines
-from cody.study.decisions import in_words, same_decision
+from cody.study.instances import in_words, same_decision
 from cody.study.record import FAILURE, Failure, Key, Record, key_of, record_of, record_of_0_2
 from cody.utils.files import replacing
 from cody.utils.forms import Count, Form, as_line, damaged, is_shallow, parse, read, unknown_schema
@@ -40,6 +40,7 @@ COLUMNS = (  # of a table of records: what it is about, the answer, what it does
     *("is_necessary", "original", "without", "only", "rank", "rank_after"),
     *("ended", "evaluations", "first", "seconds", "seed", "version"),
 )
+WHAT_FLIPS = "what flips; null: the predicted one of several labels; by default, the predicted link"
 LONGEST = 2**28  # bytes of a line; the header of a million links takes 8 million
 
 
@@ -67,10 +68,7 @@ class EvaluationHeader(Form, frozen=True, kw_only=True, tag_field="schema", tag=
     explainers: dict[str, ExplainerOptions]
     links: dict[Kind, tuple[Count, ...]]  # the rows of the events that were drawn
     events: tuple[Count, ...] | UnsetType = UNSET  # the rows that they were drawn from, if not all
-    decision: Annotated[
-        DecisionPart | UnsetType | None,
-        Meta(description="what flips; null: the predicted one of several labels; by default, the predicted link"),
-    ] = UNSET
+    decision: Annotated[DecisionPart | UnsetType | None, Meta(description=WHAT_FLIPS)] = UNSET
 
 
 Line = Record | Failure | EvaluationHeader
@@ -88,10 +86,7 @@ def read_runs(paths: Iterable[str | Path], *, documents: bool = False) -> list[R
     """
     known: dict[Hashable, Record] = {}
     for record in (record for path in paths for record in iterate_records(path, documents=documents)):
-        options = json.dumps(record.options, sort_keys=True)
-        made_by = record.explainer, record.search, record.policy, options, record.seed
-        about = record.data_identity, record.model_identity, record.decision, record.kind, record.event
-        known.setdefault((made_by, about), record)
+        known.setdefault(_written_as(record), record)
     return list(known.values())
 
 
@@ -134,9 +129,9 @@ def rewrite(files: Sequence[Path], target: Path, records: Iterable[Record]) -> N
 
 
 def _written_as(record: Record) -> Hashable:
-    """What a record is about, whatever its data and model are called."""
-    options = json.dumps(record.options, sort_keys=True)
-    return key_of(record), record.model_identity, record.data_identity, options, record.seed
+    """What a record is about and how it was made, whatever its data and model are called."""
+    made_by = record.search, record.policy, json.dumps(record.options, sort_keys=True), record.seed
+    return key_of(record), record.data_identity, record.model_identity, record.decision, made_by
 
 
 def records_table(paths: Iterable[str | Path]) -> pyarrow.Table:
@@ -273,9 +268,8 @@ def records_of_models(files: Sequence[Path], explainer: str | None = None) -> li
     records = read_runs(files, documents=True)
     names = sorted({record.explainer for record in records})
     if explainer is None and len(names) > 1:
-        raise CallError(
-            f"the files have records of {len(names)} explainers: choose with --explainer {' or '.join(names)}"
-        )
+        choose = f"choose with --explainer {' or '.join(names)}"
+        raise CallError(f"the files have records of {len(names)} explainers: {choose}")
     chosen = [record for record in records if explainer in (None, record.explainer)]
     if not chosen:
         has = f"only of {', '.join(names)}" if names else "none at all"
@@ -300,6 +294,5 @@ def _check_one_run(records: Sequence[Record]) -> None:
         for option in sorted(there.keys() | here.keys()):
             one, other = (json.dumps(each.get(option), sort_keys=True) for each in (here, there))
             if one != other:
-                raise CallError(
-                    f"the files cannot be counted together: {option} is {one} in one and {other} in another"
-                )
+                differs = f"{option} is {one} in one and {other} in another"
+                raise CallError(f"the files cannot be counted together: {differs}")

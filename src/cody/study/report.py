@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,19 +20,22 @@ from cody.models.decided import LINK_PREDICTED
 from cody.models.decision import Decision, Labelled
 from cody.study.cases import (
     ExplainedLink,
+    Survival,
     ages,
     columns,
     decisive_events,
+    held_in,
     is_repeated,
     named,
     ranks,
     relation_names,
     relations,
+    survival_of,
 )
-from cody.study.decisions import kind_in_words
-from cody.study.record import REMOVALS, Document, Record
+from cody.study.instances import kind_in_words
+from cody.study.metrics import grouped
+from cody.study.record import REMOVALS, Document
 from cody.study.shares import Contrast, Share, contrast, mean
-from cody.study.survival import Survival, held_in, survival_of
 from cody.utils.forms import Count, Form
 from cody.utils.words import ROUND_DURATIONS, count, is_date
 
@@ -183,15 +186,13 @@ class Survey(Form, frozen=True, tag_field="schema", tag=SCHEMA):
 
     def rows(self) -> list[dict[str, Any]]:
         """Every figure as one row, for csv: kind, figure, value, low, high, and the node or event that it is about."""
-        return [
-            {"data": self.data, "model": self.model, "kind": part.kind, **row}
-            for part in self.parts
-            for row in [
-                *({"figure": name, **msgspec.structs.asdict(share), "of": ""} for name, share in _figures(part)),
-                *_counts("node", part.nodes),
-                *_counts("event", part.events),
-            ]
-        ]
+        rows = []
+        for part in self.parts:
+            about = {"data": self.data, "model": self.model, "kind": part.kind}
+            shares = ({"figure": name, **msgspec.structs.asdict(share), "of": ""} for name, share in _figures(part))
+            counts = _counts("node", part.nodes) + _counts("event", part.events)
+            rows += [about | row for row in (*shares, *counts)]
+        return rows
 
     def to_arrow(self) -> pyarrow.Table:
         """The same as an Arrow table, which pandas, polars and DuckDB take."""
@@ -218,17 +219,14 @@ class Survey(Form, frozen=True, tag_field="schema", tag=SCHEMA):
 
 def survey_of(explained: Sequence[ExplainedLink], graph: TemporalGraph) -> Survey:
     """What the cases of one model have in common, links that it predicts and links that it misses apart."""
-    kinds = dict.fromkeys(case.record.kind for case in explained)
     first = explained[0].record
-    decision = _decision_of_all([case.record for case in explained])
-    parts = tuple(
-        _part(kind, [case for case in explained if case.record.kind == kind], graph) for kind in sorted(kinds)
-    )
+    decision = _decision_of_all(explained)
+    by_kind = grouped(explained, lambda case: case.record.kind)
+    parts = tuple(_part(kind, by_kind[kind], graph) for kind in sorted(by_kind))
+    occasion = wording.occasion(first.subject, graph.name_of_event())
     return Survey(
         *(first.data, first.model, first.explainer, first.allowed, parts),
-        protected=wording.protected_in_words(
-            first.options.get("protect"), wording.occasion(first.subject, graph.name_of_event())
-        ),
+        protected=wording.protected_in_words(first.options.get("protect"), occasion),
         decision=UNSET if decision == LINK_PREDICTED else None if decision is None else decision_part(decision),
         subject=first.subject,
         figure=first.decision.headings[1] or first.decision.headings[0],
@@ -251,11 +249,11 @@ def with_name(words: str, called: str) -> str:
     return words.replace("event", called)
 
 
-def _decision_of_all(records: Sequence[Record]) -> Decision | None:
+def _decision_of_all(explained: Sequence[ExplainedLink]) -> Decision | None:
     """What all of these decide; None: each about the label that is predicted."""
-    first = records[0].decision
+    first = explained[0].record.decision
     if isinstance(first, Labelled):
-        return first if {record.decision for record in records} == {first} else None
+        return first if {case.record.decision for case in explained} == {first} else None
     return first.of_any_link()
 
 
@@ -264,13 +262,13 @@ def _part(kind: str, of_kind: Sequence[ExplainedLink], graph: TemporalGraph) -> 
     by_size = sorted(of_kind, key=lambda case: (not case.flips, case.size, abs(case.record.original)))
     bins = _age_bins(flipped, graph)
     predictions = tuple(_example(case, graph, bins) for case in by_size)
+    shares = [mean([case.flips and case.size <= edits for case in of_kind]) for edits in SIZES]
+    subject = with_name(of_kind[0].record.subject, graph.name_of_event())
     return Part(
         kind=kind,
         links=len(of_kind),
         explained=len(flipped),
-        fragility=tuple(
-            Fragile(edits, mean([case.flips and case.size <= edits for case in of_kind])) for edits in SIZES
-        ),
+        fragility=tuple(map(Fragile, SIZES, shares)),
         **(_what_decides(flipped, graph, bins) if flipped else NOTHING_DECIDES),
         simultaneous=_simultaneous(of_kind, graph),
         nodes=_nodes(of_kind, graph),
@@ -278,11 +276,7 @@ def _part(kind: str, of_kind: Sequence[ExplainedLink], graph: TemporalGraph) -> 
         most_fragile=predictions[:LISTED],
         most_robust=predictions[LISTED:][: -LISTED - 1 : -1],
         predictions=predictions,
-        title=kind_in_words(
-            kind,
-            _decision_of_all([case.record for case in of_kind]),
-            with_name(of_kind[0].record.subject, graph.name_of_event()),
-        ).plural,
+        title=kind_in_words(kind, _decision_of_all(of_kind), subject).plural,
         survival=survival_of(flipped),
     )
 
@@ -294,7 +288,7 @@ def _what_decides(flipped: Sequence[ExplainedLink], graph: TemporalGraph, bins: 
     """How the decisive events of these links differ from their candidates."""
     kinds = [relations(graph, case) for case in flipped]
     latest = [ranks(case) for case in flipped]
-    old = [ages(graph, case) for case in flipped]
+    repeated, old = [is_repeated(graph, case) for case in flipped], [ages(graph, case) for case in flipped]
     binned = [np.searchsorted(bins.limits, age) for age in old]
     decisive = [age[case.decisive] for age, case in zip(old, flipped, strict=True)]
 
@@ -305,9 +299,7 @@ def _what_decides(flipped: Sequence[ExplainedLink], graph: TemporalGraph, bins: 
     return {
         "relations": each(kinds, relation_names(flipped[0].record)),
         "latest": tuple(_contrast(latest_in_words(most), flipped, [of <= most for of in latest]) for most in LATEST),
-        "repetition": _contrast(
-            "its nodes had interacted before", flipped, [is_repeated(graph, case) for case in flipped]
-        ),
+        "repetition": _contrast("its nodes had interacted before", flipped, repeated),
         "ages": each(binned, bins.names),
         "age": Age(float(np.median(np.concatenate(decisive))), float(np.median(np.concatenate(old)))),
     }
@@ -376,39 +368,42 @@ def _simultaneous(of_kind: Sequence[ExplainedLink], graph: TemporalGraph) -> Sim
 
 
 def _nodes(of_kind: Sequence[ExplainedLink], graph: TemporalGraph) -> tuple[Decider, ...]:
-    decides: Counter[int] = Counter()
-    could: Counter[int] = Counter()
-    for case in of_kind:
-        own, (src, dst, *_) = {case.query.src, case.query.dst}, columns(graph, case)
-        decides.update({*src[case.decisive].tolist(), *dst[case.decisive].tolist()} - own)
-        could.update({*src.tolist(), *dst.tolist()} - own)
-    return tuple(Decider(graph.name(node), None, times, could[node]) for node, times in _most(decides))
+    def others(case: ExplainedLink, chosen: BoolArray) -> set[int]:
+        src, dst, *_ = columns(graph, case)
+        return {*src[chosen].tolist(), *dst[chosen].tolist()} - {case.query.src, case.query.dst}
+
+    return tuple(Decider(graph.name(node), None, *times) for node, *times in _deciders(of_kind, others))
 
 
 def _events(of_kind: Sequence[ExplainedLink], graph: TemporalGraph) -> tuple[Decider, ...]:
     """Events of the log that are missing or moved in counterfactuals."""
-    decides: Counter[int] = Counter()
-    could: Counter[int] = Counter()
-    for case in of_kind:
-        decides.update(_real(case, case.candidates[case.decisive].tolist(), graph))
-        could.update(_real(case, case.candidates.tolist(), graph))
-    return tuple(
-        Decider(f"{graph.name(int(graph.src[row]))} → {graph.name(int(graph.dst[row]))}", row, times, could[row])
-        for row, times in _most(decides)
-    )
+
+    def real(case: ExplainedLink, chosen: BoolArray) -> set[int]:
+        moved = {event.row: event.replaces for event in case.imagined}
+        rows = (row if row < graph.num_events else moved[row] for row in case.candidates[chosen].tolist())
+        return {row for row in rows if row is not None}
+
+    def name(row: int) -> str:
+        return f"{graph.name(int(graph.src[row]))} → {graph.name(int(graph.dst[row]))}"
+
+    return tuple(Decider(name(row), row, *times) for row, *times in _deciders(of_kind, real))
 
 
-def _real(case: ExplainedLink, rows: Sequence[int], graph: TemporalGraph) -> set[int]:
-    """The events of the log that some candidates stand for."""
-    moved = {event.row: event.replaces for event in case.imagined}
-    real = (row if row < graph.num_events else moved[row] for row in rows)
-    return {row for row in real if row is not None}
+def _deciders(
+    of_kind: Sequence[ExplainedLink], of: Callable[[ExplainedLink, BoolArray], set[int]]
+) -> list[tuple[int, int, int]]:
+    """What occurs in more than one counterfactual, in how many, and among the candidates of how many links.
 
+    The most frequent first; of equals, the smaller number.
 
-def _most(counted: Counter[int]) -> list[tuple[int, int]]:
-    """The most frequent ones that occur more than once; of equals, the smaller number first."""
-    often = [(number, times) for number, times in counted.items() if times > 1]
-    return sorted(often, key=lambda pair: (-pair[1], pair[0]))[:LISTED]
+    Args:
+        of_kind: The links.
+        of: The nodes or events that some candidates of a link stand for.
+    """
+    decides = Counter(number for case in of_kind for number in of(case, case.decisive))
+    could = Counter(number for case in of_kind for number in of(case, np.ones_like(case.decisive)))
+    often = [(number, times, could[number]) for number, times in decides.items() if times > 1]
+    return sorted(often, key=lambda each: (-each[1], each[0]))[:LISTED]
 
 
 def _example(case: ExplainedLink, graph: TemporalGraph, bins: Bins) -> Example:
@@ -459,12 +454,9 @@ def _figures(part: Part) -> list[tuple[str, Share]]:
 
 def _counts(kind: str, deciders: Sequence[Decider]) -> list[dict[str, Any]]:
     """Who decides for others how often, and how often it could: numbers of links."""
-    return [
-        {
-            "figure": f"{kind}: {what}",
-            "value": value,
-            "of": each.name if each.row is None else f"{each.row}, {each.name}",
-        }
-        for each in deciders
-        for what, value in (("decides", each.decides), ("could decide", each.could))
-    ]
+    rows = []
+    for each in deciders:
+        name = each.name if each.row is None else f"{each.row}, {each.name}"
+        for what, value in (("decides", each.decides), ("could decide", each.could)):
+            rows.append({"figure": f"{kind}: {what}", "value": value, "of": name})
+    return rows

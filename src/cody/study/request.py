@@ -21,6 +21,8 @@ from cody.study.explainers import Explainer, name_of
 
 logger = logging.getLogger(__name__)
 
+Watch = Callable[[Oracle], None]
+
 
 class OtherModels(NamedTuple):
     """What answers should survive. Workers get it too, and open these models themselves."""
@@ -62,12 +64,7 @@ class Request(NamedTuple):
     others: OtherModels | None = None
 
     def explain(
-        self,
-        model: Model,
-        graph: TemporalGraph,
-        query: Query,
-        watch: Callable[[Oracle], None] | None = None,
-        **beyond: Any,
+        self, model: Model, graph: TemporalGraph, query: Query, watch: Watch | None = None, **beyond: Any
     ) -> Explanation:
         """The explanation of a link. Its parameters record the request, so that a later run can compare them.
 
@@ -81,9 +78,8 @@ class Request(NamedTuple):
         if self.others is not None and not beyond:
             beyond = self.others.arguments(graph)
         why = self.explainer.explain(model, graph, query, decision=self.decision, watch=watch, **self.options, **beyond)
-        logger.debug(
-            "%s → %s: %s, %d evaluations in %.2f s", why.src, why.dst, why.verdict, why.evaluations, why.seconds
-        )
+        found = why.verdict, why.evaluations, why.seconds
+        logger.debug("%s → %s: %s, %d evaluations in %.2f s", why.src, why.dst, *found)
         return replace(why, parameters=why.parameters | self.names | {"request": self.described(model)})
 
     def described(self, model: Model) -> dict[str, Any]:

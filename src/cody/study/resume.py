@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 from msgspec import UNSET
 
@@ -12,28 +12,19 @@ from cody.explaining.document import decision_in_part
 from cody.graph import TemporalGraph
 from cody.models.contract import Model
 from cody.models.decided import LINK_PREDICTED
-from cody.models.deciding import ByLabel
-from cody.models.decision import Decision
 from cody.study.arrange import setting
-from cody.study.decisions import in_words, kind_of
-from cody.study.instances import Link, predicted, rows_of
+from cody.study.instances import GivenDecision, Link, in_words, kind_of, predicted, rows_of
 from cody.study.record import Failure, Key, Record, key_of
 from cody.study.record_file import Appender, EvaluationHeader, ExplainerOptions
 
+SAME_RUN = ("data_identity", "model_identity", "seed")
 TOLERANCE = 1e-3  # by which two computations of a logit may differ
 
 
-class KnownLines(NamedTuple):
-    """The latest header of a file, and what its records and failures are about."""
-
-    latest: EvaluationHeader | None
-    done: set[Key]
-
-
 def read_back(
-    file: Appender, settings: EvaluationHeader, model: Model, graph: TemporalGraph, decision: Decision | ByLabel | None
-) -> KnownLines:
-    """What a file holds. Lines of another run are rejected.
+    file: Appender, settings: EvaluationHeader, model: Model, graph: TemporalGraph, decision: GivenDecision
+) -> tuple[EvaluationHeader | None, set[Key]]:
+    """The latest header of a file, and what its records and failures are about. Lines of another run are rejected.
 
     Args:
         file: The file.
@@ -53,21 +44,31 @@ def read_back(
             latest = entry
             _check_header(file, entry, settings, explainers)
             links |= _links_of(file, entry, rows_of(settings.period, graph))
-        elif isinstance(entry, Failure):
-            _check_belongs(file, entry, settings, links)
-            failed |= {key_of(entry)} if entry.version == settings.version else set()
-        else:
+            continue
+        agrees = all(getattr(entry, name) == getattr(settings, name) for name in SAME_RUN)
+        if isinstance(entry, Record):
             known = explainers.get(entry.explainer)
             given = ExplainerOptions(entry.search, entry.policy, entry.options)
-            agrees = known is not None and _setting(given) == _setting(known) and not contradicts_kind(entry, graph)
-            _check_belongs(file, entry, settings, links, agrees=agrees)
-            if key_of(entry) in done:
-                raise DataError(f"{file.path} holds two records of {entry.explainer} about event {entry.event}")
+            agrees &= known is not None and _setting(given) == _setting(known) and not contradicts_kind(entry, graph)
+        if not agrees or Link(entry.event, entry.kind) not in links:
+            what = f"a record of another run: {entry.explainer}, event {entry.event}"
+            raise DataError(f"{file.path} holds {what}; choose another file")
+        if isinstance(entry, Failure):
+            failed |= {key_of(entry)} if entry.version == settings.version else set()
+        elif key_of(entry) in done:
+            raise DataError(f"{file.path} holds two records of {entry.explainer} about event {entry.event}")
+        else:
             done.add(key_of(entry))
             last = entry
-    if last is not None:
-        _check_answer(file, last, predicted(model, graph, last.event, decision)[1])
-    return KnownLines(latest, done | failed)
+    if last is not None:  # another model may have the same identity
+        margin = predicted(model, graph, last.event, decision)[1]
+        if abs(margin - last.original) > TOLERANCE * max(1.0, abs(margin)):
+            name = "logit" if last.decision == LINK_PREDICTED else "margin"
+            raise DataError(
+                f"{file.path} holds records of another model: there event {last.event} has the {name} {last.original}, "
+                f"here it has {margin:.5f}; choose another file"
+            )
+    return latest, done | failed
 
 
 def contradicts_kind(record: Record, graph: TemporalGraph) -> bool:
@@ -77,7 +78,7 @@ def contradicts_kind(record: Record, graph: TemporalGraph) -> bool:
 
 
 MUST_AGREE: dict[str, Callable[[Any], str]] = {  # how each is shown
-    **dict.fromkeys(("data_identity", "model_identity", "seed", "share", "period", "margin"), str),
+    **dict.fromkeys((*SAME_RUN, "share", "period", "margin"), str),
     "decision": lambda part: in_words(
         LINK_PREDICTED if part is UNSET else decision_in_part(part, "") if part else None
     ),
@@ -121,24 +122,3 @@ def _setting(given: ExplainerOptions) -> dict[str, str]:
     if "policy.identity" in values:
         values.pop("policy.scorer", None)
     return values
-
-
-def _check_belongs(
-    file: Appender, entry: Record | Failure, settings: EvaluationHeader, links: Set[Link], *, agrees: bool = True
-) -> None:
-    names = ("data_identity", "model_identity", "seed")
-    agrees = agrees and all(getattr(entry, name) == getattr(settings, name) for name in names)
-    if not agrees or Link(entry.event, entry.kind) not in links:
-        raise DataError(
-            f"{file.path} holds a record of another run: {entry.explainer}, event {entry.event}; choose another file"
-        )
-
-
-def _check_answer(file: Appender, record: Record, margin: float) -> None:
-    """Reject records of another model with the same identity: its answer about the link of the last one differs."""
-    if abs(margin - record.original) > TOLERANCE * max(1.0, abs(margin)):
-        name = "logit" if record.decision == LINK_PREDICTED else "margin"
-        raise DataError(
-            f"{file.path} holds records of another model: there event {record.event} has the {name} {record.original}, "
-            f"here it has {margin:.5f}; choose another file"
-        )

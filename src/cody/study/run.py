@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import msgspec
 from msgspec import UNSET
+from msgspec.structs import replace as with_fields
 
 from cody._version import __version__
 from cody.errors import CallError, DataError, ModelError
@@ -24,9 +25,8 @@ from cody.models.contract import DECIMALS, Change, Model, describe, has_identity
 from cody.models.decided import LINK_PREDICTED, DecidedModel, decide, decision_of
 from cody.models.deciding import ByLabel
 from cody.models.decision import Decision, InTop
-from cody.study.decisions import check_decision, decision_about
 from cody.study.explainers import Explainer, name_of
-from cody.study.instances import TEST_PERIOD, Link, check_sample, sample_kinds
+from cody.study.instances import TEST_PERIOD, Link, check_decision, check_sample, decision_about, sample_kinds
 from cody.study.record import KINDS, NOT_OF_A_LINK, NOTHING_WORKS, Failure, Key, Record, reason_of, record_of
 from cody.study.record_file import Appender, EvaluationHeader, ExplainerOptions, appending
 from cody.study.resume import contradicts_kind, read_back
@@ -59,9 +59,8 @@ class EvaluationPlan:
         if not 0 <= self.seed < 2**63:
             raise CallError(f"seed must be at least 0 and below 2^63, not {self.seed}")
         if isinstance(self.explainers, Explainer) or not all(isinstance(one, Explainer) for one in self.explainers):
-            raise CallError(
-                f"explainers must be a sequence of cody.study.explainers.Explainer, not {self.explainers!r}"
-            )
+            wanted = "a sequence of cody.study.explainers.Explainer"
+            raise CallError(f"explainers must be {wanted}, not {self.explainers!r}")
         names = [explainer.name for explainer in self.explainers]
         for name in names:
             if names.count(name) > 1:
@@ -95,6 +94,7 @@ def _make_whole(settings: EvaluationPlan | Sample, name: str) -> None:
     object.__setattr__(settings, name, whole_number(name, getattr(settings, name)))
 
 
+Answers = dict[Change, float] | None  # of the model about a link, which explainers may share
 Evaluate = Callable[[Model, TemporalGraph, Sequence[Link], EvaluationPlan, Set[Key]], Iterator[Record | Failure]]
 
 
@@ -124,15 +124,16 @@ def evaluate(
     """
     check_plan(model, graph, plan)
     for link in links:
-        answers: dict[Change, float] | None = {} if plan.share else None
+        answers: Answers = {} if plan.share else None
         for explainer in plan.explainers:
-            if key(explainer.name, link) not in done:
+            if (explainer.name, link.kind, link.event) not in done:
                 try:
                     yield _record(model, graph, link, plan, explainer, answers)
                 except NOT_OF_A_LINK:
                     raise
                 except Exception as error:
-                    yield _failure(model, graph, link, plan, explainer, error)
+                    about = _made_with(model, graph, plan) | {"explainer": explainer.name, "kind": link.kind}
+                    yield Failure(**about, event=link.event, reason=reason_of(error))
 
 
 def evaluate_one(
@@ -171,39 +172,25 @@ def check_plan(model: Model, graph: TemporalGraph, plan: EvaluationPlan) -> Deci
         graph: The log of events.
         plan: The explainers, what is to flip, and how they run.
     """
-    check_identity(model)
+    if not has_identity(model):  # its records could be those of another model of its class
+        raise CallError(
+            f"the model {describe(model)} has no identity, so its records could not be distinguished "
+            "from another model's; give it an attribute identity, a text that changes whenever its answers may: "
+            "identity = cody.models.contract.fingerprint(weights)"
+        )
     decision = check_decision(model, graph, plan.decision)
     for explainer in plan.explainers:
         explainer.check(decision)
     return decision
 
 
-def check_identity(model: Model) -> None:
-    """Reject a model whose records could not be distinguished from those of another model of its class."""
-    if not has_identity(model):
-        raise CallError(
-            f"the model {describe(model)} has no identity, so its records could not be distinguished "
-            "from another model's; give it an attribute identity, a text that changes whenever its answers may: "
-            "identity = cody.models.contract.fingerprint(weights)"
-        )
-
-
-def key(explainer: str, link: Link) -> Key:
-    return explainer, link.kind, link.event
-
-
 def keys_of(link: Link, plan: EvaluationPlan) -> set[Key]:
     """The records that a plan asks for about a link."""
-    return {key(explainer.name, link) for explainer in plan.explainers}
+    return {(explainer.name, link.kind, link.event) for explainer in plan.explainers}
 
 
 def _record(
-    model: Model,
-    graph: TemporalGraph,
-    link: Link,
-    plan: EvaluationPlan,
-    explainer: Explainer,
-    answers: dict[Change, float] | None,
+    model: Model, graph: TemporalGraph, link: Link, plan: EvaluationPlan, explainer: Explainer, answers: Answers
 ) -> Record:
     query = graph.query(link.event)
     decision = decision_about(model, graph, query, plan.decision) or decision_of(model, query, plan.decision)
@@ -212,12 +199,9 @@ def _record(
     if isinstance(decided, DecidedModel) and isinstance(decision, InTop):
         why = _against_all(why, decided, decision.k)
     only = round(logit_of_only(decided, query, _happened(why)), DECIMALS)
-    made_of = _parts_of(explainer, model)
-    explained_by = made_of.search, made_of.policy, made_of.options
-    evaluation = EvaluationPart(
-        plan.data, plan.model, explainer.name, *explained_by, link.kind, only, __version__, plan.share
-    )
-    return record_of(document_of(why, evaluation))
+    parts = _parts_of(explainer, model)
+    about = plan.data, plan.model, explainer.name, parts.search, parts.policy, parts.options, link.kind
+    return record_of(document_of(why, EvaluationPart(*about, only, __version__, plan.share)))
 
 
 def _against_all(why: Explanation, decided: DecidedModel, k: int) -> Explanation:
@@ -236,21 +220,10 @@ def _against_all(why: Explanation, decided: DecidedModel, k: int) -> Explanation
     return replace(why, logits=(*why.logits[:-1], round(margin, DECIMALS)))
 
 
-def _failure(
-    model: Model, graph: TemporalGraph, link: Link, plan: EvaluationPlan, explainer: Explainer, error: Exception
-) -> Failure:
-    return Failure(
-        data=plan.data,
-        model=plan.model,
-        explainer=explainer.name,
-        kind=link.kind,
-        event=link.event,
-        reason=reason_of(error),
-        seed=plan.seed,
-        model_identity=identity_of(model),
-        data_identity=graph.identity,
-        version=__version__,
-    )
+def _made_with(model: Model, graph: TemporalGraph, plan: EvaluationPlan) -> dict[str, Any]:
+    """What headers and failures say about a run."""
+    identities = {"data_identity": graph.identity, "model_identity": identity_of(model)}
+    return {"data": plan.data, "model": plan.model, "seed": plan.seed, "version": __version__} | identities
 
 
 def _happened(why: Explanation) -> Change:
@@ -301,7 +274,17 @@ def run(
         evaluate: Computes the missing records: `evaluate`, or the same in several processes or on Ray.
     """
     decision = check_plan(model, graph, plan)
-    settings = _settings(model, graph, plan, sample, decision)
+    settings = EvaluationHeader(  # the links are added later
+        **_made_with(model, graph, plan),
+        share=plan.share,
+        period=sample.period,
+        margin=sample.margin,
+        instances=sample.instances,
+        explainers={explainer.name: _parts_of(explainer, model) for explainer in plan.explainers},
+        links={},
+        events=UNSET if sample.events is None else sample.events,
+        decision=UNSET if decision == LINK_PREDICTED else None if decision is None else decision_part(decision),
+    )
     with appending(path) as file:
         latest, known = read_back(file, settings, model, graph, plan.decision)
         links = _links(file, latest, model, graph, plan, sample, settings)
@@ -333,28 +316,6 @@ def _logged(record: Record | Failure) -> tuple[str, int, str, int]:
     return record.explainer, record.event, found, record.evaluations
 
 
-def _settings(
-    model: Model, graph: TemporalGraph, plan: EvaluationPlan, sample: Sample, decision: Decision | None
-) -> EvaluationHeader:
-    """The header of a run; the links are added later."""
-    return EvaluationHeader(
-        version=__version__,
-        data=plan.data,
-        model=plan.model,
-        data_identity=graph.identity,
-        model_identity=identity_of(model),
-        seed=plan.seed,
-        share=plan.share,
-        period=sample.period,
-        margin=sample.margin,
-        instances=sample.instances,
-        explainers={explainer.name: _parts_of(explainer, model) for explainer in plan.explainers},
-        links={},
-        events=UNSET if sample.events is None else sample.events,
-        decision=UNSET if decision == LINK_PREDICTED else None if decision is None else decision_part(decision),
-    )
-
-
 def _links(
     file: Appender,
     latest: EvaluationHeader | None,
@@ -368,31 +329,19 @@ def _links(
 
     The same seed draws the same links first, so a larger sample holds a smaller one.
     """
-    drawn: Mapping[str, Sequence[int]] | None = _known_links(latest, sample)
-    is_known = drawn is not None
-    if drawn is None:
-        drawn = sample_kinds(
-            model,
-            graph,
-            sample.instances,
-            sample.kinds,
-            period=sample.period,
-            margin=sample.margin,
-            seed=plan.seed,
-            events=sample.events,
-            decision=plan.decision,
-        )
+    drawn: Mapping[str, Sequence[int]]
+    is_known = False
+    if latest is not None and latest.instances == sample.instances and latest.links.keys() == set(sample.kinds):
+        drawn, is_known = latest.links, latest.explainers.keys() >= settings.explainers.keys()
+    else:
+        draw = partial(sample_kinds, period=sample.period, margin=sample.margin, events=sample.events)
+        drawn = draw(model, graph, sample.instances, sample.kinds, seed=plan.seed, decision=plan.decision)
     if not any(drawn.values()):
         first, last = sample.period
         raise CallError(
             f"there is no {' or '.join(sample.kinds)} prediction between the shares {first:g} and {last:g} of the "
             f"events whose logit is at least {sample.margin:g} away from 0: try another period, margin or kind"
         )
-    if not is_known or latest is None or not latest.explainers.keys() >= settings.explainers.keys():
-        file.write(msgspec.structs.replace(settings, links={kind: tuple(rows) for kind, rows in drawn.items()}))
+    if not is_known:
+        file.write(with_fields(settings, links={kind: tuple(rows) for kind, rows in drawn.items()}))
     return [Link(event, kind) for kind in sample.kinds for event in drawn[kind]]
-
-
-def _known_links(latest: EvaluationHeader | None, sample: Sample) -> Mapping[str, Sequence[int]] | None:
-    wanted = latest is not None and latest.instances == sample.instances and latest.links.keys() == set(sample.kinds)
-    return latest.links if latest is not None and wanted else None

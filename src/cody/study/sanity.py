@@ -115,16 +115,11 @@ def robust_fidelity(
         raise CallError(f"share must be above 0 and at most 1, and samples at least 1, not {share} and {samples}")
     query, named = graph.query(_event(answer)), np.array(answer.rows, dtype=np.int64)
     others = np.setdiff1d(candidates, named)
-    parts = [list(_parts(rows, rng, share, samples)) for rows in (named, others)]
-    changes: list[Change] = [frozenset(), *parts[0], *parts[1]]
+    parts = [(rows, drawn) for rows in (named, others) for drawn in rng.random((samples, len(rows))) < share]
+    changes: list[Change] = [frozenset(), *(frozenset(rows[drawn].tolist()) for rows, drawn in parts)]
     original, *logits = checked_logits(query, changes, open_session(model, query).logits(changes))
     changed = [flips(original, logit) for logit in logits]
     return RobustFidelity(float(np.mean(changed[:samples])), 1 - float(np.mean(changed[samples:])))
-
-
-def _parts(rows: IntArray, rng: np.random.Generator, share: float, samples: int) -> Iterator[Change]:
-    for drawn in rng.random((samples, len(rows))) < share:
-        yield frozenset(rows[drawn].tolist())
 
 
 def _event(answer: NamesEvents) -> int:

@@ -11,14 +11,13 @@ from cody.graph import TemporalGraph
 from cody.models.contract import Model
 from cody.models.deciding import ByLabel
 from cody.models.decision import Decision
-from cody.study.cases import cases
+from cody.study.cases import cases, with_survival
 from cody.study.explainers import DEFAULT_SEARCH, Explainer
 from cody.study.explainers import explainer as named_explainer
 from cody.study.instances import TEST_PERIOD, Link, sample_kinds
 from cody.study.record import KINDS, Failure, Record, in_words
 from cody.study.report import Survey, survey_of
 from cody.study.run import EvaluationPlan, evaluate
-from cody.study.survival import with_survival
 from cody.utils.signatures import readable_help
 
 
@@ -74,18 +73,15 @@ def survey(
     chosen = [Link(row, kind) for kind in kinds for row in drawn[kind]]
     if not chosen:
         raise CallError(f"there is no {' or '.join(kinds)} prediction among those requested")
-    plan = EvaluationPlan(
-        data_name, model_name, (explainer or named_explainer(DEFAULT_SEARCH),), seed, decision=decision
-    )
-    records: list[Record] = []
-    failures: list[Failure] = []
-    for entry in evaluate(model, graph, chosen, plan):
-        if isinstance(entry, Record):
-            records.append(entry)
-        else:
-            failures.append(entry)
+    explainers = (explainer or named_explainer(DEFAULT_SEARCH),)
+    plan = EvaluationPlan(data_name, model_name, explainers, seed, decision=decision)
+    entries = []
+    for number, entry in enumerate(evaluate(model, graph, chosen, plan), start=1):
+        entries.append(entry)
         if watch is not None:
-            watch(len(records) + len(failures), len(chosen))
+            watch(number, len(chosen))
+    records = [entry for entry in entries if isinstance(entry, Record)]
+    failures = [entry for entry in entries if isinstance(entry, Failure)]
     if not records:
         raise ModelError(f"no prediction could be explained, the first one: {failures[0].reason}")
     for sentence in in_words(failures):

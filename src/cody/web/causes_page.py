@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from cody.study.causes import SharedCauses
-from cody.study.causes_words import notes
 from cody.utils.words import count, sanitize
 from cody.web.markup import Markup, element, percent
 from cody.web.page import report_page
@@ -25,7 +24,7 @@ def _head(found: SharedCauses) -> Markup:
         tile(f"{number:,}", f"shared {found.thing}{'' if number == 1 else 's'}", "found greedily"),
     ]
     occasion = f"Shared causes of {count(found.predictions, 'prediction')}"
-    return report_head(occasion, found.sentence, notes(found), tiles=tiles)
+    return report_head(occasion, found.sentence, found.notes(), tiles=tiles)
 
 
 def _curve(found: SharedCauses) -> Markup:
