@@ -316,7 +316,7 @@ class BenchmarkModel(NamedTuple):
 
     name: str  # in records
     on: Callable[[TemporalGraph], Model]
-    randomised: Callable[[TemporalGraph], Model] = randomised  # the same with random weights
+    randomised: Callable[[TemporalGraph], Model]  # the same with random weights
     retrained: Callable[[TemporalGraph], Model] | None = None  # trained with another seed; None: it is not trained
 
 
@@ -416,8 +416,8 @@ def benchmark_model(name: str, made: PlantedCauses, folder: Path) -> BenchmarkMo
     check_available(name)
     if name == ORACLE:
         mechanism = made.name.split()[0]
-        return BenchmarkModel(f"{ORACLE} {mechanism}", ORACLES[mechanism])
+        return BenchmarkModel(f"{ORACLE} {mechanism}", ORACLES[mechanism], randomised)
     if name in RULES:
         rule = reference_models(made.graph, [made.graph.query(row) for row in made.ways])[RULES[name]]
-        return BenchmarkModel(name, rule.on)
+        return BenchmarkModel(name, rule.on, randomised)
     return _trained(name, made.graph, folder / made.name.replace(" ", "-"))
