@@ -180,7 +180,7 @@ def test_functions_of_your_own_are_not_taken_for_those_of_the_catalogue():
 
 SOURCE = Path(cody.__file__).parent
 KNOW_NAMES = {SOURCE / "study" / "explainers.py", SOURCE / "study" / "upgrade.py"}  # present ones, and former ones
-KNOW_NAMES |= {SOURCE / "baselines" / file for file in ("clones.py", "their_tgnnexplainer.py")}  # a published package's
+KNOW_NAMES |= {SOURCE / "baselines" / file for file in ("clones.py", "their_code.py")}  # a published package's
 
 
 def literals(file):
