@@ -104,12 +104,9 @@ def load(source: Any = "collegemsg", **columns: Any) -> TemporalGraph:
     """
     started = time.monotonic()
     graph = _load(source, columns)
-    logger.info("%s, from %s, in %.1f s", graph, _described(source), time.monotonic() - started)
+    described = sanitize(source, 200) if isinstance(source, str | os.PathLike) else type(source).__name__
+    logger.info("%s, from %s, in %.1f s", graph, described, time.monotonic() - started)
     return graph
-
-
-def _described(source: Any) -> str:
-    return sanitize(source, 200) if isinstance(source, str | os.PathLike) else type(source).__name__
 
 
 def _load(source: Any, columns: dict[str, Any]) -> TemporalGraph:
@@ -129,7 +126,8 @@ def _load(source: Any, columns: dict[str, Any]) -> TemporalGraph:
         return load_tgb(source)
     if isinstance(source, str) and not source.strip():
         raise CallError(f"data must be the name of a data set or a path, not {source!r}")
-    if isinstance(source, str) and not readers.exists(Path(source)) and not _looks_like_a_path(source):
+    is_word = isinstance(source, str) and not Path(source).suffix and len(Path(source).parts) <= 1
+    if is_word and not readers.exists(Path(source)):
         visible, events = readers.files_to_suggest(Path())
         known = did_you_mean(source, [*names, *visible], [*events, *names])
         raise CallError(f"{source!r} is neither a data set nor a file{known}")
@@ -354,10 +352,6 @@ def _named(name: str | Dataset) -> Dataset:
     if not isinstance(name, Dataset) and name not in known:
         raise CallError(f"there is no data set {name!r}{did_you_mean(name, known)}")
     return name if isinstance(name, Dataset) else known[name]
-
-
-def _looks_like_a_path(text: str) -> bool:
-    return bool(Path(text).suffix) or len(Path(text).parts) > 1
 
 
 def _reject_columns(columns: dict[str, Any], reason: str) -> None:

@@ -39,6 +39,7 @@ ENOUGH_ANSWERS, OTHER_LINKS = 15, 12  # to distinguish probabilities from logits
 CHECKS: list[Check] = []
 _rule = add_to(CHECKS)
 _thorough_rule = partial(_rule, quick=False)
+_last_rule = partial(_rule, once=True, at_the_end=True)  # about all calls of the other checks
 
 
 @_rule("a finite number for each change", vital=True)
@@ -258,22 +259,18 @@ def _everything(trial: Trial, query: Query, changes: list[Change]) -> Iterable[T
     yield TwoAnswers(query, removed[-1:], all_gone, unseen, "", "with before=0 and nothing removed")
 
 
-@_rule(
+@_last_rule(
     "the list of changes is not modified",
     cause="the list is sorted or extended in place: work on a copy, since the caller matches the answers with its list",
-    once=True,
-    at_the_end=True,
 )
 def _arguments(trial: Trial) -> None:
     if trial.changed_list:
         raise Failed(f"a call with {trial.changed_list} modified the list of changes")
 
 
-@_rule(
+@_last_rule(
     "the graph is bit-identical after all checks",
     cause="the model writes into an array of the graph: copy it first",
-    once=True,
-    at_the_end=True,
 )
 def _graph(trial: Trial) -> None:
     now = hashes_of_columns(trial.graph, quick=trial.quick)
@@ -287,6 +284,7 @@ def _graph(trial: Trial) -> None:
 LIMITS: list[Check] = []
 _limit = add_to(LIMITS, only_noted=True)
 _thorough_limit = partial(_limit, quick=False)
+_last_limit = partial(_limit, once=True, at_the_end=True)
 
 
 @_limit(
@@ -345,11 +343,9 @@ def _argument_types(trial: Trial, query: Query, changes: list[Change]) -> Iterab
     yield TwoAnswers(query, changes, expected, answers, "with plain integers", "with numpy integers in sets")
 
 
-@_limit(
+@_last_limit(
     "answers come as a numpy array of floats",
     cause="the answers are used, but other code may need arrays: return np.asarray(scores, dtype=float)",
-    once=True,
-    at_the_end=True,
 )
 def _form(trial: Trial) -> None:
     if trial.odd_form:
@@ -420,12 +416,10 @@ def _threads(trial: Trial, query: Query, changes: list[Change]) -> Iterable[TwoA
         yield TwoAnswers(*question, one, answer, "in one thread", "while another thread used the model too")
 
 
-@_limit(
+@_last_limit(
     "the model has a constant identity",
     cause="identity is a string that changes whenever the answers may, for example "
     "cody.models.contract.fingerprint(*weights); without it, results of different models cannot be distinguished",
-    once=True,
-    at_the_end=True,
 )
 def _identity(trial: Trial) -> None:
     now = identity_or_error(trial.model)
