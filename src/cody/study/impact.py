@@ -27,9 +27,9 @@ from cody.models.decided import decide, decision_of, subject_of_decision
 from cody.models.deciding import ByLabel, described
 from cody.models.decision import Decision
 from cody.models.margins import flips
-from cody.models.predictions import PERIOD, rows_between
+from cody.models.predictions import PERIOD, Watch, rows_between
 from cody.study import impact_words
-from cody.study.link_margins import LinkMargins, Watch, margins_without
+from cody.study.link_margins import LinkMargins, margins_without
 from cody.study.report import age_bins
 from cody.utils.forms import Count, Document, Form
 from cody.utils.frames import frame_of_kind

@@ -13,12 +13,10 @@ from cody.graph import BoolArray, FloatArray, Query, TemporalGraph
 from cody.models.contract import Change, LinksUnderRemoval, Model, links_without, scores_of_links
 from cody.models.deciding import ByLabel
 from cody.models.decision import Decision
-from cody.models.predictions import Compared, scores_compared
+from cody.models.predictions import LINKS_AT_ONCE, Compared, Watch, scores_compared
 
-AT_ONCE = 1024  # links that are scored between two reports of progress
 MOST_SCORES = 5_000_000  # of links and rivals together
 
-Watch = Callable[[int, int], None]  # how many links are done, of how many
 Score = Callable[[Sequence[Query]], FloatArray]  # links → scores of each. [n, m]
 
 
@@ -61,8 +59,8 @@ def margins_without(
         )
     found = LinkMargins({}, np.full(len(queries), np.nan), np.full(len(queries), np.nan))
     changed = links_without(model, removed)
-    for first in range(0, len(queries), AT_ONCE):
-        places = range(first, min(first + AT_ONCE, len(queries)))
+    for first in range(0, len(queries), LINKS_AT_ONCE):
+        places = range(first, min(first + LINKS_AT_ONCE, len(queries)))
         compared = {place: Compared.of(model, graph, queries[place], decision) for place in places}
         _score(found, model, changed, compared)
         if watch is not None:
