@@ -85,6 +85,7 @@ typedef struct {
 typedef struct { int64_t first, count; } Missing;
 
 typedef struct { int32_t version, own, other, id; } Content;  /* of which parents a version is made; an id, or -place */
+typedef struct { uint32_t tag; int32_t place; } Bucket;       /* bits of the hash of a content, and which; NONE: free */
 
 /* Changes that are followed together are bits, 64 of them in a word. */
 typedef struct { int64_t cell, content; uint64_t changes; } Reached; /* what a version is made of under some of a word */
@@ -93,7 +94,7 @@ typedef struct { uint64_t changes; int64_t id; } Value;              /* under wh
 typedef struct {
     Setup s;
     Content *contents;
-    int32_t *buckets;  /* places in `contents` by hash, NONE where free */
+    Bucket *buckets;   /* contents by hash, those of a version near each other */
     int64_t content_count, content_room, bucket_count;
     const uint64_t *masks;
     int64_t changes, mask_words, change_words, cells;
@@ -108,9 +109,10 @@ typedef struct {
     int32_t *level_of; /* [V] */
     int64_t level, computed, chunk; /* `chunk` contents are prepared */
     int32_t *own_slot, *other_slot, *alike_next;  /* [slot_room] by id of the memory */
-    double *point;
+    double *point, point_reach;                   /* points of values that are nearly the same are as near as this */
     int64_t slot_room, own_used, other_used;
     int32_t *alike_head; /* [V] */
+    uint8_t *is_checked; /* [V] whether the checksum of the version in the table was right */
     int32_t *own_id, *other_id, *event_slot; /* [at_once] */
     double *value, *usual_value;             /* [d] */
 } Follow;
@@ -137,6 +139,12 @@ static int32_t *nones(int64_t count) {
     return array ? filled(array, 0, count) : NULL;
 }
 
+static Bucket *free_buckets(int64_t count) {
+    Bucket *buckets = malloc((size_t)count * sizeof(Bucket));
+    for (int64_t place = 0; buckets && place < count; place++) buckets[place] = (Bucket){0, NONE};
+    return buckets;
+}
+
 static int grow_slots(Follow *f, int64_t room) {
     int32_t **columns[] = {&f->own_slot, &f->other_slot, &f->alike_next};
     if (room <= f->slot_room) return 1;
@@ -159,7 +167,7 @@ EXPORT void follow_close(Follow *f) {
     if (!f) return;
     void *arrays[] = {f->contents, f->buckets, f->needed, f->first_value, f->values, f->reached, f->busy,
                       f->level_of, f->own_slot, f->other_slot, f->alike_next, f->point, f->alike_head, f->own_id,
-                      f->other_id, f->event_slot, f->value, f->usual_value};
+                      f->other_id, f->event_slot, f->is_checked, f->value, f->usual_value};
     for (size_t place = 0; place < sizeof(arrays) / sizeof(arrays[0]); place++) free(arrays[place]);
     free(f);
 }
@@ -170,7 +178,8 @@ EXPORT Follow *follow_open(const Setup *setup) {
     f->s = *setup;
     int64_t V = setup->versions;
     f->bucket_count = 1024;
-    f->buckets = nones(f->bucket_count);
+    f->buckets = free_buckets(f->bucket_count);
+    f->is_checked = calloc((size_t)V + 1, 1);
     f->alike_head = nones(V);
     f->level_of = nones(V);
     f->busy = calloc((size_t)setup->levels + 1, 1);
@@ -179,11 +188,13 @@ EXPORT Follow *follow_open(const Setup *setup) {
     f->event_slot = nones(setup->at_once);
     f->value = malloc((size_t)setup->dimensions * sizeof(double));
     f->usual_value = malloc((size_t)setup->dimensions * sizeof(double));
-    if (!f->buckets || !f->alike_head || !f->level_of || !f->busy || !f->own_id || !f->other_id ||
+    if (!f->buckets || !f->is_checked || !f->alike_head || !f->level_of || !f->busy || !f->own_id || !f->other_id ||
         !f->event_slot || !f->value || !f->usual_value) {
         follow_close(f);
         return NULL;
     }
+    for (int64_t i = 0; i < setup->dimensions; i++) f->point_reach += fabs(setup->direction[i]);
+    f->point_reach = f->point_reach * setup->most + 1e-12;
     for (int64_t level = 0; level < setup->levels; level++)
         for (int64_t place = setup->level_start[level]; place < setup->level_start[level + 1]; place++)
             f->level_of[setup->order[place]] = (int32_t)level;
@@ -191,7 +202,10 @@ EXPORT Follow *follow_open(const Setup *setup) {
 }
 
 /* The table after it was repaired. */
-EXPORT void follow_table(Follow *f, const uint32_t *table) { f->s.table = table; }
+EXPORT void follow_table(Follow *f, const uint32_t *table) {
+    f->s.table = table;
+    memset(f->is_checked, 0, (size_t)f->s.versions);
+}
 
 /* Let a version wait for the changes among these under which it is needed. */
 static void wait_for(Follow *f, int64_t version, const uint64_t *changes) {
@@ -311,24 +325,26 @@ static int32_t value_of_parent(const Follow *f, int64_t version, int64_t word, u
 
 /* ---- what is made of the same parents is the same ---- */
 
-static uint64_t hash_of(int32_t version, int32_t own, int32_t other) {
-    uint64_t mixed = ((uint64_t)(uint32_t)version << 32 | (uint32_t)own) * 0x9E3779B97F4A7C15u;
-    mixed = (mixed ^ mixed >> 29) + (uint32_t)other;
-    mixed *= 0xBF58476D1CE4E5B9u;
-    return mixed ^ mixed >> 32;
+/* Where the search for a content begins: those of a version share a few lines of the processor's cache. */
+static uint64_t hash_of(int32_t version, int32_t own, int32_t other, uint32_t *tag) {
+    uint64_t mixed = ((uint64_t)(uint32_t)own << 32 | (uint32_t)other) * 0x9E3779B97F4A7C15u;
+    uint64_t spread = (uint64_t)(uint32_t)version * 0xBF58476D1CE4E5B9u;
+    *tag = (uint32_t)((mixed ^ spread) >> 32);
+    return (spread ^ spread >> 32) << 3 | mixed >> 61;
 }
 
 static int grow_contents(Follow *f) {
     if (!grow((void **)&f->contents, &f->content_room, f->content_count + 1, sizeof(Content))) return 0;
     if (2 * f->content_count < f->bucket_count) return 1;
     int64_t count = 4 * f->bucket_count;
-    int32_t *buckets = nones(count);
+    Bucket *buckets = free_buckets(count);
     if (!buckets) return 0;
     for (int64_t place = 0; place < f->content_count; place++) {
         const Content *content = f->contents + place;
-        uint64_t bucket = hash_of(content->version, content->own, content->other);
-        while (buckets[bucket & (uint64_t)(count - 1)] != NONE) bucket++;
-        buckets[bucket & (uint64_t)(count - 1)] = (int32_t)place;
+        uint32_t tag;
+        uint64_t last = (uint64_t)count - 1, bucket = hash_of(content->version, content->own, content->other, &tag) & last;
+        while (buckets[bucket].place != NONE) bucket = (bucket + 1) & last;
+        buckets[bucket] = (Bucket){tag, (int32_t)place};
     }
     free(f->buckets);
     f->buckets = buckets;
@@ -339,13 +355,16 @@ static int grow_contents(Follow *f) {
 /* The place of a content; a new one is pending. */
 static int64_t find_content(Follow *f, int32_t version, int32_t own, int32_t other) {
     if (!grow_contents(f)) return NO_ROOM;
-    uint64_t last = (uint64_t)f->bucket_count - 1, bucket = hash_of(version, own, other) & last;
-    for (; f->buckets[bucket] != NONE; bucket = (bucket + 1) & last) {
-        const Content *content = f->contents + f->buckets[bucket];
-        if (content->version == version && content->own == own && content->other == other) return f->buckets[bucket];
+    uint32_t tag;
+    uint64_t last = (uint64_t)f->bucket_count - 1, bucket = hash_of(version, own, other, &tag) & last;
+    for (; f->buckets[bucket].place != NONE; bucket = (bucket + 1) & last) {
+        if (f->buckets[bucket].tag != tag) continue;
+        const Content *content = f->contents + f->buckets[bucket].place;
+        if (content->version == version && content->own == own && content->other == other)
+            return f->buckets[bucket].place;
     }
     f->contents[f->content_count] = (Content){version, own, other, PENDING};
-    f->buckets[bucket] = (int32_t)f->content_count;
+    f->buckets[bucket] = (Bucket){tag, (int32_t)f->content_count};
     return f->content_count++;
 }
 
@@ -445,14 +464,25 @@ FOR_EACH_PROCESSOR static uint64_t weighted(int64_t words, const uint32_t *restr
     return low + (high << 32);
 }
 
-/* Whether a version stands in the table as it was written. */
-static int is_right(const Setup *s, int64_t version) {
+/* Whether a version stands in the table as it was written; compared when it is first read. */
+static int is_right(Follow *f, int64_t version) {
+    const Setup *s = &f->s;
+    if (f->is_checked[version]) return 1;
     int64_t index = s->index[version], words = s->row_words - 2;
     if (index < 0 || index >= s->table_rows) return 0;
     const uint32_t *row = s->table + index * s->row_words;
     uint64_t sum = scatter((uint64_t)index + s->key) + weighted(words, row, s->checksum_weights), stored;
     memcpy(&stored, row + words, sizeof(stored));
-    return stored == sum;
+    return f->is_checked[version] = stored == sum;
+}
+
+/* Numbers in the other precision. */
+FOR_EACH_PROCESSOR static void widen(int64_t count, const float *restrict from, double *restrict to) {
+    for (int64_t place = 0; place < count; place++) to[place] = from[place];
+}
+
+FOR_EACH_PROCESSOR static void narrow(int64_t count, const double *restrict from, float *restrict to) {
+    for (int64_t place = 0; place < count; place++) to[place] = (float)from[place];
 }
 
 static void read_table(const Setup *s, int64_t version, double *values) {
@@ -461,8 +491,7 @@ static void read_table(const Setup *s, int64_t version, double *values) {
         memcpy(values, row, (size_t)s->dimensions * sizeof(double));
         return;
     }
-    const float *singles = (const float *)(const void *)row;
-    for (int64_t place = 0; place < s->dimensions; place++) values[place] = singles[place];
+    widen(s->dimensions, (const float *)(const void *)row, values);
 }
 
 static int32_t append(Follow *f, Memories *memories, int64_t version, const double *values) {
@@ -470,7 +499,7 @@ static int32_t append(Follow *f, Memories *memories, int64_t version, const doub
     if (f->s.memory_is_double)
         memcpy((double *)memories->values + id * d, values, (size_t)d * sizeof(double));
     else
-        for (int64_t place = 0; place < d; place++) ((float *)memories->values)[id * d + place] = (float)values[place];
+        narrow(d, values, (float *)memories->values + id * d);
     memories->written[id] = f->s.time[version];
     return (int32_t)id;
 }
@@ -487,14 +516,14 @@ static int32_t memory_of(Follow *f, Memories *memories, int32_t value) {
 
 static void gather(const Follow *f, const Memories *memories, int32_t id, void *into, int64_t row) {
     int64_t d = f->s.dimensions;
-    for (int64_t place = 0; place < d; place++) {
-        double value = f->s.memory_is_double ? ((const double *)memories->values)[id * d + place]
-                                             : ((const float *)memories->values)[id * d + place];
-        if (f->s.gates_are_double)
-            ((double *)into)[row * d + place] = value;
-        else
-            ((float *)into)[row * d + place] = (float)value;
-    }
+    size_t bytes = (size_t)d * (f->s.memory_is_double ? sizeof(double) : sizeof(float));
+    const char *from = (const char *)memories->values + (size_t)id * bytes;
+    if (f->s.memory_is_double == f->s.gates_are_double)
+        memcpy((char *)into + (size_t)row * bytes, from, bytes);
+    else if (f->s.gates_are_double)
+        widen(d, (const float *)(const void *)from, (double *)into + row * d);
+    else
+        narrow(d, (const double *)(const void *)from, (float *)into + row * d);
 }
 
 /* Where the part stands that an event adds to the gates. */
@@ -529,12 +558,12 @@ static void forget_products(Follow *f, int64_t length) {
 }
 
 /* Whether all that the next contents read from the table is right. */
-static int all_right(const Follow *f, const Content *contents) {
+static int all_right(Follow *f, const Content *contents) {
     for (int64_t place = 0; place < f->chunk; place++) {
         const Content *content = contents + place;
-        if (!f->s.imagined[content->version] && !is_right(&f->s, content->version)) return 0;
-        if (content->own <= 0 && f->s.usual[-content->own] < 0 && !is_right(&f->s, -content->own)) return 0;
-        if (content->other <= 0 && f->s.usual[-content->other] < 0 && !is_right(&f->s, -content->other)) return 0;
+        if (!f->s.imagined[content->version] && !is_right(f, content->version)) return 0;
+        if (content->own <= 0 && f->s.usual[-content->own] < 0 && !is_right(f, -content->own)) return 0;
+        if (content->other <= 0 && f->s.usual[-content->other] < 0 && !is_right(f, -content->other)) return 0;
     }
     return 1;
 }
@@ -640,7 +669,7 @@ static void compute_value(Follow *f, const Memories *memories, int64_t place) {
     if (s->memory_is_double)
         memory = (const double *)memories->values + id * d;
     else
-        for (int64_t i = 0; i < d; i++) f->usual_value[i] = ((const float *)memories->values)[id * d + i];
+        widen(d, (const float *)memories->values + id * d, f->usual_value);
     if (s->gates_are_double)
         gates_double(d, (const double *)s->own_parts + own * 4 * d, (const double *)s->other_parts + other * 3 * d,
                      (const double *)s->event_parts->parts + event * 3 * d, s->kept_bias, memory, f->value);
@@ -651,27 +680,34 @@ static void compute_value(Follow *f, const Memories *memories, int64_t place) {
         for (int64_t i = 0; i < d; i++) f->value[i] = (float)f->value[i];
 }
 
-static int differs(const double *one, const double *other, int64_t d, double most) {
+FOR_EACH_PROCESSOR static int differs(const double *one, const double *other, int64_t d, double most) {
     int further = 0;
     for (int64_t i = 0; i < d; i++) further |= fabs(one[i] - other[i]) > most;
     return further;
 }
 
+/* Where a value stands on the line of `NearDuplicates`, summed in eight parts, so that compilers turn it into vectors. */
+FOR_EACH_PROCESSOR static double point_of(const double *restrict value, const double *restrict direction, int64_t d) {
+    double parts[8] = {0.0}, sum = 0.0;
+    int64_t whole = d / 8 * 8;
+    for (int64_t i = 0; i < whole; i += 8)
+        for (int64_t part = 0; part < 8; part++) parts[part] += value[i + part] * direction[i + part];
+    for (int64_t i = whole; i < d; i++) sum += value[i] * direction[i];
+    for (int64_t part = 0; part < 8; part++) sum += parts[part];
+    return sum;
+}
+
 /* The id of a value of the version that is nearly the same, or NONE. Only those are compared that have been appended,
    so that none stands for another that is further away, however many lie between. */
-static int32_t find_alike(const Follow *f, const Memories *memories, int64_t version, double point) {
+static int32_t find_alike(Follow *f, const Memories *memories, int64_t version, double point) {
     int64_t d = f->s.dimensions;
     int compared = 0;
     for (int32_t id = f->alike_head[version]; id != NONE && compared < MOST_COMPARED; id = f->alike_next[id]) {
         compared++;
-        if (fabs(f->point[id] - point) > f->s.most) continue;
-        int further = 0;
-        for (int64_t i = 0; i < d && !further; i++) {
-            double value = f->s.memory_is_double ? ((const double *)memories->values)[id * d + i]
-                                                 : ((const float *)memories->values)[id * d + i];
-            further = fabs(value - f->value[i]) > f->s.most;
-        }
-        if (!further) return id;
+        if (fabs(f->point[id] - point) > f->point_reach) continue;
+        const double *known = (const double *)memories->values + id * d;
+        if (!f->s.memory_is_double) widen(d, (const float *)memories->values + id * d, f->usual_value);
+        if (!differs(f->value, f->s.memory_is_double ? known : f->usual_value, d, f->s.most)) return id;
     }
     return NONE;
 }
@@ -679,8 +715,7 @@ static int32_t find_alike(const Follow *f, const Memories *memories, int64_t ver
 /* Remember a value; where many versions may change, one that is nearly the same stands for it. */
 static int32_t share(Follow *f, Memories *memories, int64_t version) {
     if (!f->s.shares) return append(f, memories, version, f->value);
-    double point = 0.0;
-    for (int64_t i = 0; i < f->s.dimensions; i++) point += f->value[i] * f->s.direction[i];
+    double point = point_of(f->value, f->s.direction, f->s.dimensions);
     int32_t id = find_alike(f, memories, version, point);
     if (id != NONE) return id;
     id = append(f, memories, version, f->value);
