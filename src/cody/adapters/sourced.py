@@ -29,6 +29,7 @@ from cody.adapters.trials import distinct
 from cody.adapters.versioned import FollowedMemory, VersionWorkspace, gru_weights
 from cody.adapters.workspace import Workspace
 from cody.engine.selfcheck import CheckedSession
+from cody.engine.threads import one_thread
 from cody.engine.vectors import NearDuplicates
 from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph
 from cody.models.contract import Change, Margin, add_labels, check_changes, scores_of_only
@@ -301,10 +302,12 @@ class SourcedSession(CheckedSession):
     @property
     def weight(self) -> int:
         """How many numbers one answer computes at most, roughly: the states that may change, and their messages."""
-        self._workspace = self._take(frozenset())
+        with one_thread():
+            self._workspace = self._take(frozenset())
         return self._workspace.count * VECTORS_OF_A_STATE * int(self.model.like.shape[1])
 
     @torch.no_grad()
+    @one_thread()
     def scores(self, changes: Sequence[Change]) -> FloatArray:
         """The scores of all links for each change. [B, m]"""
         changes = check_changes(self.model.graph, changes)
@@ -346,13 +349,13 @@ class SourcedModel:
     @cached_property
     def table(self) -> StateTable:
         """Made when it is first needed, once for all logs that are longer by imagined rows."""
-        with torch.no_grad():
+        with torch.no_grad(), one_thread():
             return StateTable(self.log, self.like)
 
     @cached_property
     def followed(self) -> FollowedMemory | None:
         """The memory for our own engine, if it is a GRU as in the libraries' examples."""
-        with torch.no_grad():
+        with torch.no_grad(), one_thread():
             weights = gru_weights(self.steps, self.graph, self.like.shape[1])
         return None if weights is None else FollowedMemory(self.table, self.log, weights)
 

@@ -1,6 +1,6 @@
-"""One thread for numpy's matrix products while a model answers: at the sizes of a query, more only get in the way.
+"""One thread for matrix products while a model answers: at the sizes of a query, more only get in the way.
 
-The setting of the user is there again afterwards.
+They are numpy's and, where it is loaded, torch's. The setting of the user is there again afterwards.
 """
 
 from __future__ import annotations
@@ -35,12 +35,18 @@ def _set_threads(numbers: list[int]) -> list[int]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let the block compute with one thread."""
+    """Let the block, or the function that this decorates, compute with one thread."""
+    torch = sys.modules.get("torch")
+    threads = 1 if torch is None else torch.get_num_threads()  # of this thread of Python: each has its own number
     with _lock:
         _inside.append(None if _inside else _set_threads([1] * len(_libraries())))
     try:
+        if torch is not None and threads > 1:
+            torch.set_num_threads(1)
         yield
     finally:
+        if torch is not None and threads > 1:
+            torch.set_num_threads(threads)
         with _lock:
             before = _inside.pop() if len(_inside) > 1 else _inside.pop(0)
             if before is not None:
