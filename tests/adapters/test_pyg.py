@@ -94,6 +94,42 @@ def test_the_users_modules_are_left_as_they_were(training):
     np.testing.assert_array_equal(model.logits(model.graph.query(50), [frozenset(), frozenset({30})]), answers)
 
 
+@pytest.fixture
+def two_threads():
+    """Torch is set to two threads; afterwards to as many as before."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("two_threads")
+@pytest.mark.parametrize("fast", [True, False])
+def test_modules_compute_with_one_thread_and_the_users_setting_is_there_again_also_after_a_failure(fast):
+    class Watched(nn.Module):
+        def __init__(self, predictor):
+            super().__init__()
+            self.predictor = predictor
+
+        def forward(self, source, target):
+            threads.add(torch.get_num_threads())
+            if failing:
+                raise RuntimeError("out of memory")
+            return self.predictor(source, target)
+
+    threads, failing = set(), []
+    tgn, data = random_tgn(untied(np.random.default_rng(0)))
+    model = wrapped(tgn._replace(link_predictor=Watched(tgn.link_predictor)), data, fast=fast)
+    explain(model, model.graph, model.graph.query(50), size=8, evaluations=20)
+    assert threads == {1}
+    assert torch.get_num_threads() == 2
+
+    failing.append(True)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        model.logits(model.graph.query(50), [frozenset()])
+    assert torch.get_num_threads() == 2
+
+
 def test_training_goes_on_after_an_explanation_and_the_model_stays_what_it_was():
     graph = random_graph(np.random.default_rng(3))
     tgn, data = random_tgn(graph)

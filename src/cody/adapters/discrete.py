@@ -17,6 +17,7 @@ import numpy as np
 
 from cody.adapters.history import SNAPSHOT_BYTES, HistoryModel, from_steps
 from cody.adapters.past import Events, Past
+from cody.engine.threads import one_thread
 from cody.errors import CallError, CodyError, ModelError, first_line
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph
 from cody.models.contract import HOPS
@@ -197,6 +198,7 @@ class _Feeder:
         return _Fed(state, done, waiting)
 
 
+@one_thread()
 def _check_repeatable(feeder: _Feeder, graph: TemporalGraph, numbers: IntArray) -> None:
     """Reject functions whose answers depend on earlier calls: a state changed in place, a module with its own."""
     begins = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist()][: TRIED + 1]

@@ -42,6 +42,7 @@ from cody.adapters.trials import (
     replays_rightly,
     warn_if_long,
 )
+from cody.engine.threads import one_thread
 from cody.errors import CallError, ModelError, SlowModelWarning, did_you_mean
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph
 from cody.graph.grid import make_grid, usual_splits
@@ -317,6 +318,7 @@ class DyglibSteps(ScoresTogether):
         return self.bank.node_memories, self.bank.node_last_updated_times
 
     @torch.no_grad()
+    @one_thread()
     def try_out(self, probabilities: bool | None) -> tuple[int, bool]:
         """How many steps from a link the model looks up neighbours, and whether its outputs are certainly logits.
 

@@ -20,6 +20,7 @@ from typing import Any, Self
 import numpy as np
 
 from cody.adapters.past import Events, Past, tied_with
+from cody.engine.threads import one_thread
 from cody.errors import CallError, ModelError
 from cody.graph import Difference, FloatArray, IntArray, Query, TemporalGraph, check_query, whole_number
 from cody.graph.grid import Grid, make_grid
@@ -262,8 +263,8 @@ class HistoryModel:
 
     @contextmanager
     def borrowed(self) -> Iterator[None]:
-        """Exclusive use of the user's model; its state is restored afterwards, whatever happens."""
-        with self._turn:
+        """Exclusive use of the user's model, on one thread; its state is restored afterwards, whatever happens."""
+        with self._turn, one_thread():
             if self.steps.save is None or self.steps.restore is None:
                 yield
                 return

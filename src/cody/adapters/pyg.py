@@ -38,6 +38,7 @@ from cody.adapters.past import Events, Past, recent
 from cody.adapters.pyg_ways import CLOSE, Frame, choose_way, updater
 from cody.adapters.sourced import SourcedModel
 from cody.adapters.trials import ScoresTogether
+from cody.engine.threads import one_thread
 from cody.errors import CallError, ModelError, SlowModelWarning
 from cody.graph import FloatArray, IntArray, Query, TemporalGraph, whole_number
 from cody.graph.grid import make_grid, usual_splits
@@ -299,6 +300,7 @@ class PygSteps(ScoresTogether):
             )
         return embedded
 
+    @one_thread()
     def check_repeatable(self, graph: TemporalGraph) -> None:
         """Reject modules that answer the same question in different ways."""
         if not graph.num_events:
@@ -312,6 +314,7 @@ class PygSteps(ScoresTogether):
             )
 
     @torch.no_grad()
+    @one_thread()
     def gives_logits(self, graph: TemporalGraph, probabilities: bool | None) -> bool:
         """Whether outputs are certainly logits, after testing the link predictor."""
         if not graph.num_events:

@@ -17,6 +17,7 @@ from cody.adapters.history import Feeding, HistoryModel, from_steps
 from cody.adapters.memory_table import MemoryLog, memory_after
 from cody.adapters.past import Past
 from cody.adapters.sourced import SourcedModel
+from cody.engine.threads import one_thread
 from cody.errors import ModelError, first_line
 from cody.graph import Difference, Query, TemporalGraph
 from cody.graph.grid import Grid
@@ -79,6 +80,7 @@ def event_sourced(frame: Frame, graph: TemporalGraph) -> SourcedModel:
 
 
 @torch.no_grad()
+@one_thread()
 def choose_way(frame: Frame, graph: TemporalGraph, *, fast: bool) -> tuple[Way, str]:
     """The fastest valid method, and why it is not the fast one: "" if it is, or if that was not requested."""
     not_last = why_not_last(frame, graph)

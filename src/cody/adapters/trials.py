@@ -15,6 +15,7 @@ import numpy as np
 
 from cody.adapters.history import HistoryModel
 from cody.adapters.past import Events, Past
+from cody.engine.threads import one_thread
 from cody.errors import ModelError, SlowModelWarning
 from cody.graph import Difference, FloatArray, IntArray, Query, TemporalGraph
 from cody.graph.neighbourhood import candidates
@@ -92,6 +93,7 @@ def as_table(answers: Any, links: int, outputs: int, call: str) -> FloatArray:
     return scores.astype(np.float64).reshape(links, outputs)
 
 
+@one_thread()
 def answers_alone(steps: ScoresTogether, graph: TemporalGraph) -> bool:
     """Whether sets that are evaluated together get the same answers as alone."""
     for row in some_rows(graph):
@@ -115,6 +117,7 @@ def some_rows(graph: TemporalGraph) -> list[int]:
     return sorted(set(last.tolist())) if graph.num_events else []
 
 
+@one_thread()
 def keeps_state_without_embeddings(steps: DyglibSteps, model: HistoryModel) -> bool:
     """Whether the first batches leave the same state if no embeddings are computed while they are observed."""
     states = []
