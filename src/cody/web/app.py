@@ -276,11 +276,7 @@ def _add_questions(app: FastAPI, live: Live) -> None:
             )
             for link in live.partners(number, MOST_PARTNERS)
         ]
-        return Node(
-            name=called,
-            events=list(map(event_body, live.events_of(number, count))),
-            partners=partners,
-        )
+        return Node(name=called, events=list(map(event_body, live.events_of(number, count))), partners=partners)
 
     app.add_api_route("/api/about", about, methods=["GET"], responses=REFUSED)
     app.add_api_route("/api/score", score, methods=["POST"], responses=REFUSED)

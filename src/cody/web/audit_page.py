@@ -8,10 +8,9 @@ from cody.study.audit_report import FAIL, PASS, AuditReport, InterventionEffect,
 from cody.study.shares import Share
 from cody.utils.words import applied_to, count, sanitize
 from cody.web.gauge import with_minus
-from cody.web.markup import Markup, element
+from cody.web.markup import Markup, TableCell, bar, card, cell, report_head, row, table, tag, tile
 from cody.web.markup import percent as width
 from cody.web.page import report_page
-from cody.web.parts import TableCell, bar, card, cell, report_head, row, table, tile
 
 TELLS = {
     "order and times": "Order and times: does it matter which event happened when?",
@@ -62,7 +61,7 @@ def _checks(report: AuditReport) -> Markup:
         for check in worst_first
     ]
     words = "What a model should do, and what it must not do."
-    return card("checks", "Checks", words, element("table", element("tbody", *rows), class_="bins"))
+    return card("checks", "Checks", words, tag.table(tag.tbody(*rows), class_="bins"))
 
 
 def _effects(report: AuditReport) -> Markup:
@@ -70,15 +69,15 @@ def _effects(report: AuditReport) -> Markup:
     heads = ["", "decisions that change", "", "logit", "AP", "predictions"]
     rows: list[Markup] = []
     for group in dict.fromkeys(each.group for each in known):
-        title = element("th", element("b", TELLS.get(group, group)), colspan=len(heads), scope="rowgroup")
-        rows += [element("tr", title), *_rows(known, group)]
+        title = tag.th(tag.b(TELLS.get(group, group)), colspan=len(heads), scope="rowgroup")
+        rows += [tag.tr(title), *_rows(known, group)]
     reasons = [f"Not applicable: {each.name} ({each.reason})." for each in report.effects if each.reason]
     words = (
         "The past of each prediction is modified in one way, and the model decides again, exactly. Bars: share of "
         "decisions that change, with its 95 % interval. Logit: mean change. AP: change of average precision, in "
         "points; the mouse shows their intervals."
     )
-    notes = (element("p", each) for each in reasons)
+    notes = (tag.p(each) for each in reasons)
     return card("effects", "What changes its decisions", words, table(heads, rows, "bins"), *notes)
 
 
@@ -118,7 +117,7 @@ def _references(report: AuditReport) -> Markup:
 def _bar(share: Share) -> TableCell:
     """A share with its interval."""
     low, high = width(share.low), width(share.high)
-    title = element("title", f"{percent(share.value)}, between {percent(share.low)} and {percent(share.high)}")
-    axis = element("line", x1="0", x2="100%", y1=9, y2=9, stroke="var(--line)")
-    interval = element("line", x1=low, x2=high, y1=9, y2=9, stroke="var(--ink)", stroke_width=1.5)
+    title = tag.title(f"{percent(share.value)}, between {percent(share.low)} and {percent(share.high)}")
+    axis = tag.line(x1="0", x2="100%", y1=9, y2=9, stroke="var(--line)")
+    interval = tag.line(x1=low, x2=high, y1=9, y2=9, stroke="var(--ink)", stroke_width=1.5)
     return bar(share.value, title, axis, interval)

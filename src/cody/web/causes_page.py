@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from cody.study.causes import SharedCauses
 from cody.utils.words import count, sanitize
-from cody.web.markup import Markup, element, percent
+from cody.web.markup import Markup, bar, card, percent, report_head, row, table, tag, tile
 from cody.web.page import report_page
-from cody.web.parts import bar, card, report_head, row, table, tile
 
 HEIGHT, ABOVE = 180, 12  # of the curve, in pixels; ABOVE is left above and below it
 
@@ -33,20 +32,20 @@ def _curve(found: SharedCauses) -> Markup:
     width, parts = 1 / len(flips), []
     for share in (0.0, 0.5, 1.0):
         y = _y(share)
-        parts.append(element("line", x1=0, x2="100%", y1=y, y2=y, stroke="var(--line)"))
+        parts.append(tag.line(x1=0, x2="100%", y1=y, y2=y, stroke="var(--line)"))
         label = f"{share * found.predictions:g}"
-        parts.append(element("text", label, x="100%", y=y - 3, text_anchor="end", font_size=11, fill="var(--soft)"))
+        parts.append(tag.text(label, x="100%", y=y - 3, text_anchor="end", font_size=11, fill="var(--soft)"))
     for number, flipped in enumerate(flips):
         y, x = _y(flipped / found.predictions), number * width
         title = f"without the first {number}: {flipped:,} of {found.predictions:,} flip"
         ends = {"x1": percent(x), "x2": percent(x + width), "y1": y, "y2": y}
-        parts.append(element("line", element("title", title), **ends, stroke="var(--ink)", stroke_width=3))
+        parts.append(tag.line(tag.title(title), **ends, stroke="var(--ink)", stroke_width=3))
         if number:
             rise = {"x1": percent(x), "x2": percent(x), "y1": _y(flips[number - 1] / found.predictions), "y2": y}
-            parts.append(element("line", **rise, stroke="var(--ink)", stroke_width=1.5))
+            parts.append(tag.line(**rise, stroke="var(--ink)", stroke_width=1.5))
         middle = percent(x + width / 2)
-        parts.append(element("text", str(number), x=middle, y=HEIGHT + 14, text_anchor="middle", font_size=11))
-    drawing = element("svg", *parts, width="100%", height=HEIGHT + 20, role="img", aria_label=found.sentence)
+        parts.append(tag.text(str(number), x=middle, y=HEIGHT + 14, text_anchor="middle", font_size=11))
+    drawing = tag.svg(*parts, width="100%", height=HEIGHT + 20, role="img", aria_label=found.sentence)
     words = f"Predictions that flip without the first 1, 2, … of the {found.thing}s below."
     return card("curve", "How many explain how much", words, drawing)
 

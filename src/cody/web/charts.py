@@ -12,7 +12,7 @@ from cody.models.margins import flips, shift
 from cody.utils.words import sanitize
 from cody.web.facts import Facts, KnownChange, NamedChange
 from cody.web.gauge import Gauge, with_minus
-from cody.web.markup import Child, Markup, element, join, number, percent
+from cody.web.markup import Child, Markup, join, number, percent, tag
 
 MOST_STEPS = 6  # that are listed; more of them are a curve
 MOST_LISTED = 5  # events of an alternative
@@ -33,19 +33,19 @@ def meter(gauge: Gauge, original: float, now: float | None, *, small: bool = Fal
     side = "for" if now is not None and now > 0 else "against"
     y = 7 if small else 14
     parts = [
-        element("rect", class_="track against", x=0, y=y - 3, width=percent(gauge.line), height=6),
-        element("rect", class_="track for", x=percent(gauge.line), y=y - 3, width=percent(1 - gauge.line), height=6),
-        element("rect", class_="moved", x=percent(low), y=y - 3, width=percent(high - low), height=6),
+        tag.rect(class_="track against", x=0, y=y - 3, width=percent(gauge.line), height=6),
+        tag.rect(class_="track for", x=percent(gauge.line), y=y - 3, width=percent(1 - gauge.line), height=6),
+        tag.rect(class_="moved", x=percent(low), y=y - 3, width=percent(high - low), height=6),
         decision_line(gauge, y - 7 if small else 0, y + 7 if small else 28),
-        element("circle", class_="first", cx=percent(first), cy=y, r=4.5 if small else 6.5),
-        element("circle", class_=f"now {side}", cx=percent(last), cy=y, r=4.5 if small else 7.5, hidden=now is None),
+        tag.circle(class_="first", cx=percent(first), cy=y, r=4.5 if small else 6.5),
+        tag.circle(class_=f"now {side}", cx=percent(last), cy=y, r=4.5 if small else 7.5, hidden=now is None),
     ]
-    return element("svg", *parts, class_="meter", width="100%", height=14 if small else 28, aria_hidden="true")
+    return tag.svg(*parts, class_="meter", width="100%", height=14 if small else 28, aria_hidden="true")
 
 
 def decision_line(gauge: Gauge, top: float, bottom: float) -> Markup:
     """The vertical line where the decision changes."""
-    return element("line", class_="decision", x1=percent(gauge.line), x2=percent(gauge.line), y1=top, y2=bottom)
+    return tag.line(class_="decision", x1=percent(gauge.line), x2=percent(gauge.line), y1=top, y2=bottom)
 
 
 def ends(facts: Facts) -> Markup:
@@ -55,11 +55,10 @@ def ends(facts: Facts) -> Markup:
     apart = NEAR_AN_END <= gauge.line <= 1 - NEAR_AN_END and max(len(left), len(right)) <= LONGEST_END
     beside = apart and not facts.movable
     anchor = "middle" if 0.05 <= gauge.line <= 0.95 else "start" if gauge.line < 0.5 else "end"
-    return element(
-        "svg",
-        element("text", left, x=0, y=13),
-        element("text", middle, class_=f"limit {anchor}", x=percent(gauge.line), y=13 if beside else 29),
-        element("text", right, class_="end", x="100%", y=13),
+    return tag.svg(
+        tag.text(left, x=0, y=13),
+        tag.text(middle, class_=f"limit {anchor}", x=percent(gauge.line), y=13 if beside else 29),
+        tag.text(right, class_="end", x="100%", y=13),
         class_="ends",
         width="100%",
         height=18 if beside else 34,
@@ -77,8 +76,8 @@ def _marks(gauge: Gauge) -> Iterator[Markup]:
     for place, label in gauge.marks():
         y = ABOVE + (LANDSCAPE - 2 * ABOVE) * (1 - place)
         if all(abs(y - other) >= 20 for other in placed):
-            yield element("line", class_="rule" if placed else "decision", x1=0, x2="100%", y1=y, y2=y)
-            yield element("text", label, class_="score", x=0, y=y - 3)
+            yield tag.line(class_="rule" if placed else "decision", x1=0, x2="100%", y1=y, y2=y)
+            yield tag.text(label, class_="score", x=0, y=y - 3)
             placed.append(y)
 
 
@@ -97,16 +96,15 @@ def landscape(facts: Facts) -> tuple[Markup, list[float]]:
         for order, dot in _beside_each_other(facts, numbered, place, 0.86 / len(sizes)):
             dots[order] = dot
         columns.append(_column(size, place, labelled=rank % every == 0))
-    plot = element(
-        "svg",
-        element("g", *_marks(facts.gauge), aria_hidden="true"),
-        element("g", *columns, class_="dots", role="listbox", aria_label="Evaluated sets"),
+    plot = tag.svg(
+        tag.g(*_marks(facts.gauge), aria_hidden="true"),
+        tag.g(*columns, class_="dots", role="listbox", aria_label="Evaluated sets"),
         class_="landscape",
         width="100%",
         height=LANDSCAPE + 34,
     )
     up, right = (
-        element("p", words, class_="axis-title")
+        tag.p(words, class_="axis-title")
         for words in (facts.gauge.word, "number of edits; only the numbers that were tried")
     )
     return join([up, plot, right]), dots
@@ -114,9 +112,9 @@ def landscape(facts: Facts) -> tuple[Markup, list[float]]:
 
 def _column(size: int, place: float, *, labelled: bool) -> Markup:
     """The place of all sets of one size."""
-    label = element("text", str(size), class_="size", x=percent(place), y=LANDSCAPE + 16, aria_hidden="true")
+    label = tag.text(str(size), class_="size", x=percent(place), y=LANDSCAPE + 16, aria_hidden="true")
     name = f"{size} edit{'' if size == 1 else 's'}"
-    return element("g", label if labelled else None, data_size=size, role="group", aria_label=name)
+    return tag.g(label if labelled else None, data_size=size, role="group", aria_label=name)
 
 
 def _beside_each_other(
@@ -150,7 +148,7 @@ def progress(facts: Facts) -> Markup:
     if found is not None:
         reached = f"the first counterfactual was set {found + 1:,}"
     over = f"The best {facts.gauge.word} so far, over {len(tried):,} sets in the order of evaluation; "
-    words = join([over, element("span", reached), "."])
+    words = join([over, tag.span(reached), "."])
     return _curve(facts, list(_corners(points)), ("first set", f"set {len(tried):,}"), words, tried=len(tried))
 
 
@@ -172,20 +170,17 @@ def _curve(
         tried: The number of sets that it is about, if it can be drawn again for another threshold.
     """
     path = "M" + "L".join(f"{number(1000 * x)} {number(100 * y)}" for x, y in points)
-    line = element("path", d=path, vector_effect="non-scaling-stroke")
-    limit = element(
-        "path",
-        class_="decision",
-        d=f"M0 {number(100 * (1 - facts.gauge.line))}H1000",
-        vector_effect="non-scaling-stroke",
+    line = tag.path(d=path, vector_effect="non-scaling-stroke")
+    limit = tag.path(
+        class_="decision", d=f"M0 {number(100 * (1 - facts.gauge.line))}H1000", vector_effect="non-scaling-stroke"
     )
     stretched = {"viewBox": "0 0 1000 100", "preserveAspectRatio": "none"}
-    chart = element("svg", limit, line, class_="progress", width="100%", height=110, aria_hidden="true", **stretched)
+    chart = tag.svg(limit, line, class_="progress", width="100%", height=110, aria_hidden="true", **stretched)
     top, bottom = facts.gauge.ends[2], facts.gauge.ends[0]
-    axis = element("p", element("span", top), element("span", bottom), class_="sides")
-    below = element("p", *(element("span", end) for end in ends), class_="between")
-    caption = element("figcaption", words)
-    return element("figure", element("div", axis, chart, class_="curve"), below, caption, data_tried=tried)
+    axis = tag.p(tag.span(top), tag.span(bottom), class_="sides")
+    below = tag.p(*(tag.span(end) for end in ends), class_="between")
+    caption = tag.figcaption(words)
+    return tag.figure(tag.div(axis, chart, class_="curve"), below, caption, data_tried=tried)
 
 
 def _corners(points: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float]]:
@@ -215,10 +210,10 @@ def steps(facts: Facts) -> Markup:
     previous: float | None = why.original
     for row, logit, score in zip(why.rows, why.logits[1:], written[1:], strict=True):
         event = why.candidates[facts.number[row]]
-        words = join([facts.link(event), element("small", facts.beside(event))])
+        words = join([facts.link(event), tag.small(facts.beside(event))])
         rows.append(_step(facts, words, previous, logit, score, facts.number[row]))
         previous = logit
-    return element("ol", *rows, class_="waterfall")
+    return tag.ol(*rows, class_="waterfall")
 
 
 def _step(
@@ -229,15 +224,14 @@ def _step(
         last = facts.gauge.place(logit)
         first = last if previous is None else facts.gauge.place(previous)
         low, high = sorted((first, last))
-        parts.append(element("rect", x=percent(low), y=9, width=percent(high - low), height=8, class_="moved"))
-        parts.append(element("circle", cx=percent(last), cy=13, r=5, class_=facts.side(logit)))
-    bar = element("svg", *parts, width="100%", height=26, aria_hidden="true")
+        parts.append(tag.rect(x=percent(low), y=9, width=percent(high - low), height=8, class_="moved"))
+        parts.append(tag.circle(cx=percent(last), cy=13, r=5, class_=facts.side(logit)))
+    bar = tag.svg(*parts, width="100%", height=26, aria_hidden="true")
     prediction = Markup("–") if logit is None else outcome(facts, logit)
-    return element(
-        "li",
-        element("span", label, class_="what"),
-        element("span", bar, class_="bar"),
-        element("span", element("b", score), " ", prediction, class_="prediction"),
+    return tag.li(
+        tag.span(label, class_="what"),
+        tag.span(bar, class_="bar"),
+        tag.span(tag.b(score), " ", prediction, class_="prediction"),
         data_e=event,
     )
 
@@ -245,13 +239,13 @@ def _step(
 def outcome(facts: Facts, margin: float) -> Markup:
     """What is decided at a margin. The script reads the margin where the line can be moved."""
     words = sanitize(facts.why.decision.cell(margin), 80)
-    return element("span", words, data_margin=f"{margin:g}") if facts.movable else join([words])
+    return tag.span(words, data_margin=f"{margin:g}") if facts.movable else join([words])
 
 
 def alternatives(facts: Facts) -> Markup:
     """The answer and its alternatives, side by side."""
     cards = [_alternative(facts, place, state) for place, state in enumerate(facts.states) if state.change]
-    return element("div", *cards, class_="ways")
+    return tag.div(*cards, class_="ways")
 
 
 def _alternative(facts: Facts, place: int, state: NamedChange) -> Markup:
@@ -259,25 +253,19 @@ def _alternative(facts: Facts, place: int, state: NamedChange) -> Markup:
     logit, score = (None, "–") if known is None else (known.logit, known.score)
     events = [facts.why.candidates[candidate] for candidate in state.change]
     listed = [
-        element(
-            "li",
-            facts.link(event),
-            element("small", facts.beside(event)),
-            data_e=candidate,
-        )
+        tag.li(facts.link(event), tag.small(facts.beside(event)), data_e=candidate)
         for candidate, event in zip(state.change, events, strict=True)
     ]
     if len(events) > MOST_LISTED:  # in words: lists of this length look alike
-        listed = [element("li", capital(facts.why.edits_of([event.row for event in events])) + ".", class_="more")]
+        listed = [tag.li(capital(facts.why.edits_of([event.row for event in events])) + ".", class_="more")]
     prediction = Markup("not evaluated") if logit is None else outcome(facts, logit)
     trust = "verified by replay" if state.verified else "found by the search"
-    return element(
-        "section",
-        element("h3", state.name),
-        element("p", element("b", score), " ", prediction, class_="prediction"),
+    return tag.section(
+        tag.h3(state.name),
+        tag.p(tag.b(score), " ", prediction, class_="prediction"),
         meter(facts.gauge, facts.why.original, logit, small=True),
-        element("ul", *listed),
-        element("p", element("span", trust), element("button", "Show", type="button", data_state=place), class_="foot"),
+        tag.ul(*listed),
+        tag.p(tag.span(trust), tag.button("Show", type="button", data_state=place), class_="foot"),
         class_="way",
     )
 
@@ -302,18 +290,18 @@ def waterfall_chart(why: Explanation) -> Markup:
         begin, end = sorted([place(step.begin), place(step.end)])
         kind = "against" if shares.adds_up and shift(why.original, why.original + step.value) > 0 else "for"
         words = "  ".join(part for part in (label[1], label[2]) if part)
-        bar = element("rect", x=begin, y=line * ROW + 5, width=max(1.0, end - begin), height=ROW - 10, class_=kind)
+        bar = tag.rect(x=begin, y=line * ROW + 5, width=max(1.0, end - begin), height=ROW - 10, class_=kind)
         parts += [bar, _waterfall_line(line, words, amount(step, shares))]
     if shares.adds_up:
         parts.append(_waterfall_line(len(steps) + 1, "with all of them", f"{why.original:.3f}"))
     height = (len(steps) + 2 * shares.adds_up) * ROW
-    zero = element("line", x1=place(0.0), x2=place(0.0), y1=0, y2=height, class_="zero")
+    zero = tag.line(x1=place(0.0), x2=place(0.0), y1=0, y2=height, class_="zero")
     box = f"0 0 {LEFT + WIDTH + RIGHT} {height}"
-    return element("svg", zero, *parts, viewBox=box, class_="waterfall", role="img", aria_label="Waterfall")
+    return tag.svg(zero, *parts, viewBox=box, class_="waterfall", role="img", aria_label="Waterfall")
 
 
 def _waterfall_line(number: int, words: str, amount: str) -> Markup:
     y = number * ROW + ROW / 2 + 4
     shown = words if len(words) <= 44 else words[:43] + "…"
-    left = element("text", shown, x=LEFT - 10, y=y, text_anchor="end")
-    return join([left, element("text", with_minus(amount), x=LEFT + WIDTH + RIGHT - 4, y=y, text_anchor="end")])
+    left = tag.text(shown, x=LEFT - 10, y=y, text_anchor="end")
+    return join([left, tag.text(with_minus(amount), x=LEFT + WIDTH + RIGHT - 4, y=y, text_anchor="end")])

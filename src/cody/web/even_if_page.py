@@ -8,9 +8,8 @@ from cody.explaining import even_if_words as words
 from cody.explaining.even_if import EvenIf
 from cody.utils.words import count, is_date, sanitize, zone_name
 from cody.web.head import about_data
-from cody.web.markup import Markup, element, percent
+from cody.web.markup import Markup, card, percent, report_head, row, table, tag, tile
 from cody.web.page import report_page
-from cody.web.parts import card, report_head, row, table, tile
 
 HEIGHT = 40  # pixels of the strip of candidates
 
@@ -25,8 +24,8 @@ def even_if_page(found: EvenIf) -> str:
 def _head(found: EvenIf) -> Markup:
     checked = words.verification(found)
     badges = [
-        element("li", f"✓ {checked.rstrip('.').lower()}", class_="good") if checked else None,
-        element("li", "✓ no smaller set is enough", class_="good") if found.kept and found.smallest else None,
+        tag.li(f"✓ {checked.rstrip('.').lower()}", class_="good") if checked else None,
+        tag.li("✓ no smaller set is enough", class_="good") if found.kept and found.smallest else None,
         f"{count(found.evaluations, 'set')} evaluated",
         f"times: {zone_name()}" if is_date(found.time) else None,
     ]
@@ -52,9 +51,8 @@ def _strip(found: EvenIf) -> Markup:
     decisive = decisive if len(decisive) <= words.FEW else set()  # as in the words
     rows = sorted(found.candidates)
     bars = [
-        element(
-            "rect",
-            element("title", f"event {row}"),
+        tag.rect(
+            tag.title(f"event {row}"),
             x=percent((place + 0.1) / len(rows)),
             width=percent(0.8 / len(rows)),
             y=0 if row in kept else HEIGHT * 0.3,
@@ -64,19 +62,19 @@ def _strip(found: EvenIf) -> Markup:
         for place, row in enumerate(rows)
     ]
     label = f"{len(rows)} candidates, {len(kept)} of them kept"
-    drawn = element("svg", *bars, width="100%", height=HEIGHT, role="img", aria_label=label, class_="strip")
-    ends = element("p", element("span", "oldest"), element("span", "latest"), class_="strip-ends")
+    drawn = tag.svg(*bars, width="100%", height=HEIGHT, role="img", aria_label=label, class_="strip")
+    ends = tag.p(tag.span("oldest"), tag.span("latest"), class_="strip-ends")
     together = f"removing {'this one' if len(decisive) == 1 else 'these together'} changes the decision"
     legend = [("kept", "kept", bool(kept)), ("missing", "could be missing", len(kept) < len(rows))]
     legend += [("decisive", together, bool(decisive))]
-    keys = (element("li", element("i", class_=f"strip-{kind}"), text) for kind, text, shown in legend if shown)
+    keys = (tag.li(tag.i(class_=f"strip-{kind}"), text) for kind, text, shown in legend if shown)
     return card(
         "past",
         f"The {count(len(rows), f'past {found.thing}')}",
         "In the order in which they happened.",
         drawn,
         ends,
-        element("ul", *keys, class_="legend"),
+        tag.ul(*keys, class_="legend"),
     )
 
 
@@ -84,10 +82,10 @@ def _kept(found: EvenIf) -> Markup:
     kept = words.kept_table(found)
     rows = (row(*(sanitize(each, 60) for each in cells)) for cells in kept.rows)
     made = table(kept.headings, rows, "kept-events")
-    return card("kept", "What it rests on", words.enough(found), element("div", made, class_="scrolled", tabindex=0))
+    return card("kept", "What it rests on", words.enough(found), tag.div(made, class_="scrolled", tabindex=0))
 
 
 def _certainty(found: EvenIf) -> Markup:
     notes = words.certificate(found), words.since(found), words.unit(found), words.only(found)
-    listed = (element("li", sanitize(note, 400)) for note in notes if note)
-    return card("certainty", "How robust it is", "", element("ul", *listed, class_="notes"))
+    listed = (tag.li(sanitize(note, 400)) for note in notes if note)
+    return card("certainty", "How robust it is", "", tag.ul(*listed, class_="notes"))

@@ -22,7 +22,7 @@ from cody.utils.words import count, earlier, moment, sanitize
 from cody.web.clicks import scored_clicks
 from cody.web.gauge import Gauge, gauge, outcome
 from cody.web.lanes import distances
-from cody.web.markup import Markup, element, link
+from cody.web.markup import Markup, link, tag
 
 SHORT = 20  # characters that fit beside a lane or in a table
 SHORTEST = 8  # characters that fit beside a lane on a phone
@@ -96,7 +96,7 @@ class Facts:
         """The nodes of an event; of a unit, its name."""
         unit = self.unit(event)
         if unit is not None and unit.name:
-            return element("span", sanitize(unit.name))
+            return tag.span(sanitize(unit.name))
         return link(self.labels[event.src], self.labels[event.dst])
 
     def distance(self, event: Event) -> int:

@@ -12,9 +12,8 @@ from cody.explaining.explanation import Explanation
 from cody.utils.files import check_target, write_atomically
 from cody.utils.words import count, heading_of_times, moment
 from cody.web.facts import Facts, figure
-from cody.web.markup import Markup, element, link
+from cody.web.markup import Markup, card, link, row, table, tag
 from cody.web.page import GENERATOR, document, page
-from cody.web.parts import card, row, table
 
 BEGINNING = 2048  # bytes; mark and title stand at the beginning of a page
 SURVEY_TITLE = "What drives the predictions of"
@@ -79,7 +78,7 @@ def _list(explanations: Sequence[Explanation], folder: str) -> str:
     rows = (_row(number, why, folder) for number, why in enumerate(explanations, start=1))
     title = count(len(explanations), "explanation")
     listed = table(("", "event", "link", when, "prediction", "answer"), rows, "explanations")
-    body = element("main", card("explanations", title, "Each row links to its page.", listed))
+    body = tag.main(card("explanations", title, "Each row links to its page.", listed))
     return document(title, body, [], served=False)
 
 
@@ -87,9 +86,9 @@ def _row(number: int, why: Explanation, folder: str) -> Markup:
     address, facts = f"{quote(folder)}/{number}.html", Facts(why)
     shown = figure(why.decision, why.states[0]) or facts.gauge.written(why.original)[0]
     return row(
-        element("a", str(number), href=address),
+        tag.a(str(number), href=address),
         "" if why.event is None else str(why.event),
-        element("a", link(why.src, why.dst), href=address),
+        tag.a(link(why.src, why.dst), href=address),
         moment(why.query.time),
         f"{facts.outcome(why.original)} ({shown})",
         why.sentence,

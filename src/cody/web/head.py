@@ -12,7 +12,7 @@ from cody.utils.words import count, in_words, is_date, moment, moment_and_zone, 
 from cody.web.charts import ends, meter
 from cody.web.commands import explain_command
 from cody.web.facts import REMOVED, Facts, KnownChange, NamedChange
-from cody.web.markup import Markup, element, join, link, name
+from cody.web.markup import Markup, join, link, name, tag
 
 UNSEARCHED = "{} of the {} near this {} {} evaluated alone. Change some together, or run an explainer."
 SEARCHING = "Searching for the smallest change that flips this … "
@@ -44,22 +44,19 @@ def head(facts: Facts, *, searched: bool, starts: bool = False) -> Markup:
     """
     why = facts.why
     reason, sentence = (why.reason, why.sentence) if searched or not why.candidates else ("", _unsearched(facts))
-    return element(
-        "header",
-        element("p", join(_byline(facts), " · "), class_="byline"),
-        element("h1", *_headline(facts)),
-        element(
-            "p",
-            element("span", SEARCHING, id="searching") if starts else None,
+    return tag.header(
+        tag.p(join(_byline(facts), " · "), class_="byline"),
+        tag.h1(*_headline(facts)),
+        tag.p(
+            tag.span(SEARCHING, id="searching") if starts else None,
             reason or sentence,
             class_="reason long" if starts or len(reason or sentence) > LONG_REASON else "reason",
         ),
-        element("p", why.question, class_="answer") if why.recourse is not None else None,
-        element("p", why.simultaneity, class_="note") if why.simultaneity else None,
-        element(
-            "div",
-            element("p", sentence, class_="answer") if reason else None,
-            element("ul", *_badges(facts), class_="badges") if searched else None,
+        tag.p(why.question, class_="answer") if why.recourse is not None else None,
+        tag.p(why.simultaneity, class_="note") if why.simultaneity else None,
+        tag.div(
+            tag.p(sentence, class_="answer") if reason else None,
+            tag.ul(*_badges(facts), class_="badges") if searched else None,
             class_="proof",
         ),
         class_="head",
@@ -76,11 +73,11 @@ def what_next(facts: Facts) -> Markup | None:
         steps.append(NextStep("--why-not" if why.original <= 0 else "--allow remove,add", "to add events, too"))
     if not steps:
         return None
-    title = element("h2", "What to try next")
+    title = tag.h2("What to try next")
     if facts.served:
-        return element("div", title, element("p", *map(_button_for, steps), class_="fields"), class_="next")
-    listed = (element("li", element("code", explain_command(why, step.option)), f" {step.purpose}") for step in steps)
-    return element("div", title, element("ul", *listed), class_="next")
+        return tag.div(title, tag.p(*map(_button_for, steps), class_="fields"), class_="next")
+    listed = (tag.li(tag.code(explain_command(why, step.option)), f" {step.purpose}") for step in steps)
+    return tag.div(title, tag.ul(*listed), class_="next")
 
 
 def _button_for(step: NextStep) -> Markup | None:
@@ -90,29 +87,23 @@ def _button_for(step: NextStep) -> Markup | None:
     if field not in ("why-not", "evaluations", "candidates", "explainer"):
         return None
     words = capital(step.purpose.removeprefix("to "))
-    return element("button", words, type="button", class_="main", data_try=field, data_value=value)
+    return tag.button(words, type="button", class_="main", data_try=field, data_value=value)
 
 
 def bar(facts: Facts, opened: NamedChange) -> Markup:
     """The scores before and now, and what can be chosen by name. It stays in view, and its height does not change."""
     known = facts.answers.get(tuple(sorted(opened.change)))
     now = None if known is None else known.logit
-    gauge = element(
-        "div",
+    gauge = tag.div(
         meter(facts.gauge, facts.why.original, now),
         ends(facts),
         _slider(facts) if facts.movable else None,
         class_="gauge",
     )
-    line = element("p", element("span", opened.name, id="now-name"), element("span", "", id="status", role="status"))
-    buttons = element("div", *_buttons(facts, opened), class_="states", role="group", aria_label="Shown")
-    return element(
-        "div",
-        element("div", _numbers(facts, known), _decided_now(facts, known)),
-        gauge,
-        buttons,
-        line,
-        class_="now scorebar",
+    line = tag.p(tag.span(opened.name, id="now-name"), tag.span("", id="status", role="status"))
+    buttons = tag.div(*_buttons(facts, opened), class_="states", role="group", aria_label="Shown")
+    return tag.div(
+        tag.div(_numbers(facts, known), _decided_now(facts, known)), gauge, buttons, line, class_="now scorebar"
     )
 
 
@@ -122,27 +113,22 @@ def _numbers(facts: Facts, known: KnownChange | None) -> Markup:
     pairs = [facts.gauge.written(facts.why.original, other.logit) for other in facts.answers.values()]
     before, after = max([*pairs, *[["0.0000", "0.0000"]] * facts.served], key=lambda pair: sum(map(len, pair)))
     side, now = facts.side(known and known.logit), "–" if known is None else known.score
-    word = [] if isinstance(facts.why.decision, Above) else [element("span", facts.gauge.word, class_="word")]
+    word = [] if isinstance(facts.why.decision, Above) else [tag.span(facts.gauge.word, class_="word")]
 
     def row(first: Markup | str, last: Markup | str, **attributes: str) -> Markup:
-        arrow = element("span", "→", class_="to")
-        parts = [element("span", first, class_="was"), arrow, element("span", last, class_="now")]
-        return element("span", *word, *parts, **attributes)
+        arrow = tag.span("→", class_="to")
+        parts = [tag.span(first, class_="was"), arrow, tag.span(last, class_="now")]
+        return tag.span(*word, *parts, **attributes)
 
     kinds = [facts.side(facts.why.original), *["long"] * (len(first) > MOST_LETTERS)]
-    was = element("span", first, id="was-score", class_=" ".join(kinds))
-    shown = row(was, element("span", now, id="now-score", class_=side))
-    return element("p", row(before, after, aria_hidden="true"), shown, class_="numbers room")
+    was = tag.span(first, id="was-score", class_=" ".join(kinds))
+    shown = row(was, tag.span(now, id="now-score", class_=side))
+    return tag.p(row(before, after, aria_hidden="true"), shown, class_="numbers room")
 
 
 def _in_room(shown: str, longest: str, kind: str, **attributes: str) -> Markup:
     """A text with room for a longer one in its place."""
-    return element(
-        "span",
-        element("span", longest, aria_hidden="true"),
-        element("span", shown, **attributes),
-        class_=f"{kind} room",
-    )
+    return tag.span(tag.span(longest, aria_hidden="true"), tag.span(shown, **attributes), class_=f"{kind} room")
 
 
 def _decided_now(facts: Facts, known: KnownChange | None) -> Markup:
@@ -151,8 +137,7 @@ def _decided_now(facts: Facts, known: KnownChange | None) -> Markup:
     longest = max(facts.outcome(-1.0), facts.outcome(1.0), "not evaluated", key=len)
     figure = "" if known is None else facts.figure(known)
     figures = [facts.figure(other) for other in facts.answers.values()]
-    return element(
-        "p",
+    return tag.p(
         _in_room(prediction, longest, "decision", id="now-prediction", class_=facts.side(known and known.logit)),
         _in_room(figure, max(figures, key=len, default=""), "figure", id="now-figure"),
         class_="decided",
@@ -192,16 +177,14 @@ def _truth(facts: Facts) -> Iterator[Markup]:
         return
     if why.recourse is not None:
         since = moment_and_zone(why.recourse.since) if is_date(why.recourse.since) else moment(why.recourse.since)
-        yield element("b", f"as if nothing else had happened since {since}")
+        yield tag.b(f"as if nothing else had happened since {since}")
         return
     if why.event is None:
-        yield element("b", f"no such {facts.event} on record at this time")
+        yield tag.b(f"no such {facts.event} on record at this time")
         return
     right, wrong = RIGHT_OR_WRONG.get(type(why.decision), ("", ""))
     is_right = why.original > 0
-    yield element(
-        "b", f"it did happen{right if is_right else wrong}", class_="wrong" if wrong and not is_right else None
-    )
+    yield tag.b(f"it did happen{right if is_right else wrong}", class_="wrong" if wrong and not is_right else None)
 
 
 def _true_label(facts: Facts) -> Iterator[Markup]:
@@ -212,15 +195,15 @@ def _true_label(facts: Facts) -> Iterator[Markup]:
         return
     wrong = (why.label == predicted) != (why.original > 0)
     words = f"it was {sanitize(why.label, 40)}: the model is {'wrong' if wrong else 'right'}"
-    yield element("b", words, class_="wrong" if wrong else None)
+    yield tag.b(words, class_="wrong" if wrong else None)
 
 
 def _headline(facts: Facts) -> Iterator[Markup | str]:
     why = facts.why
     short = len(sanitize(why.src, 24)) + len(sanitize(why.dst, 24)) <= SHORT_LINK
-    link_text = element("span", link(why.src, why.dst, 40), class_="together" if short else None)
+    link_text = tag.span(link(why.src, why.dst, 40), class_="together" if short else None)
     if why.subject == "node":
-        link_text = element("span", name(why.src, 40))
+        link_text = tag.span(name(why.src, 40))
     if why.subject != "link" or not isinstance(why.decision, Above):
         yield from _decided(facts, link_text)
         return
@@ -262,24 +245,22 @@ def _badges(facts: Facts) -> Iterator[Markup]:
     """What is verified and proven."""
     why = facts.why
     if why.is_counterfactual:
-        yield element("li", "✓ verified by replay", class_="good")
+        yield tag.li("✓ verified by replay", class_="good")
         if why.is_minimal:
-            yield element("li", "✓ no smaller set", class_="good")
+            yield tag.li("✓ no smaller set", class_="good")
     elif why.candidates:
-        yield element("li", why.verdict)
-    yield element("li", f"{count(why.evaluations, 'set')} evaluated")
+        yield tag.li(why.verdict)
+    yield tag.li(f"{count(why.evaluations, 'set')} evaluated")
 
 
 def _slider(facts: Facts) -> Markup:
     """The handle of the threshold, on the line of the meter."""
     range_ = {"min": "0.01", "max": "0.99", "step": "0.01", "value": f"{facts.gauge.line:g}"}
-    return element(
-        "div",
-        element("input", type="range", id="threshold", aria_label="Threshold", **range_),
-        element(
-            "p",
-            element("span", "", id="moved-words", role="status"),
-            element("button", "", type="button", id="search-there", class_="main"),
+    return tag.div(
+        tag.input(type="range", id="threshold", aria_label="Threshold", **range_),
+        tag.p(
+            tag.span("", id="moved-words", role="status"),
+            tag.button("", type="button", id="search-there", class_="main"),
             id="moved",
             hidden=True,
         ),
@@ -290,4 +271,4 @@ def _slider(facts: Facts) -> Markup:
 def _buttons(facts: Facts, opened: NamedChange) -> Iterator[Markup]:
     for place, state in enumerate(facts.states):
         pressed = str(state.change == opened.change).lower()
-        yield element("button", capital(state.name), type="button", data_state=place, aria_pressed=pressed)
+        yield tag.button(capital(state.name), type="button", data_state=place, aria_pressed=pressed)

@@ -23,9 +23,8 @@ from cody.study.impact_words import (
 from cody.study.impact_words import sentence as finding
 from cody.utils.words import ROUND_DURATIONS, count, heading_of_times, is_date, moment, sanitize, zone_name
 from cody.web.head import about_data
-from cody.web.markup import Child, Markup, element, join, link, percent
+from cody.web.markup import Child, Markup, bar, card, cell, join, link, percent, report_head, row, table, tag, tile
 from cody.web.page import report_page
-from cody.web.parts import bar, card, cell, report_head, row, table, tile
 
 TITLE = "Impact of"
 LISTED = 200  # links in the table
@@ -47,7 +46,7 @@ def _head(found: Impact) -> Markup:
     checked = verification(found)
     all_verified = bool(found.flips) and found.verified == len(found.flips)
     badges = [
-        element("li", checked.rstrip("."), class_="good" if all_verified else None) if checked else None,
+        tag.li(checked.rstrip("."), class_="good" if all_verified else None) if checked else None,
         *(part.rstrip(".") for part in left_out(found)),
         f"times: {zone_name()}" if is_date(found.first) else None,
     ]
@@ -79,9 +78,8 @@ def _plot(found: Impact) -> Markup:
         return HEIGHT * (1 - moved / most)
 
     dots = [
-        element(
-            "circle",
-            element("title", _title(found, each)),
+        tag.circle(
+            tag.title(_title(found, each)),
             cx=x(each.since),
             cy=y(each.moved),
             r=5 if each.flips else 3,
@@ -91,24 +89,21 @@ def _plot(found: Impact) -> Markup:
     ]
     rules = [join(_level(y(share * most), f"{share * most:.2g}")) for share in (0.0, 0.5, 1.0)]
     ticks = [
-        element("text", name, x=x(limit), y=HEIGHT + 20, class_="tick")
+        tag.text(name, x=x(limit), y=HEIGHT + 20, class_="tick")
         for limit, name in (ROUND_DURATIONS.items() if is_date(found.last) else ())
         if name in MARKS and min(times) <= limit <= max(times)
     ]
-    drawn = element("svg", *rules, *ticks, *dots, width="100%", height=HEIGHT, role="img", aria_labelledby="plot-title")
+    drawn = tag.svg(*rules, *ticks, *dots, width="100%", height=HEIGHT, role="img", aria_labelledby="plot-title")
     rest = found.moved_links - len(shown)
     words = f"Each point is a {called(found)} whose score changes: how long after the removed {thing(found)}s, and by "
     words += "how much. "
     words += "Larger points are decided differently."
     words += f" The {DRAWN:,} that move furthest are drawn." if rest > 0 else ""
-    return card("plot", "What moves, and when", words, element("div", drawn, class_="dots-plot"))
+    return card("plot", "What moves, and when", words, tag.div(drawn, class_="dots-plot"))
 
 
 def _level(y: float, label: str) -> list[Child]:
-    return [
-        element("line", x1="0", x2="100%", y1=y, y2=y, class_="rule"),
-        element("text", label, x=-8, y=y + 4, class_="level"),
-    ]
+    return [tag.line(x1="0", x2="100%", y1=y, y2=y, class_="rule"), tag.text(label, x=-8, y=y + 4, class_="level")]
 
 
 def _title(found: Impact, each: MovedLink) -> str:
@@ -123,12 +118,10 @@ def _bars(found: Impact) -> Markup:
     """Means by time and by distance, side by side."""
     by_time = _rows([(each.name, each) for each in found.by_time], f"{called(found)}s")
     by_hops = _rows([(hops_in_words(each.hops), each) for each in found.by_hops], f"{called(found)}s")
-    panels = element(
-        "div",
-        element("div", element("h3", f"Time since the {thing(found)}s"), by_time, class_="panel"),
-        element(
-            "div",
-            element("h3", f"{thing(found).capitalize()}s between the {called(found)} and the removed {thing(found)}"),
+    panels = tag.div(
+        tag.div(tag.h3(f"Time since the {thing(found)}s"), by_time, class_="panel"),
+        tag.div(
+            tag.h3(f"{thing(found).capitalize()}s between the {called(found)} and the removed {thing(found)}"),
             by_hops,
             class_="panel",
         ),
@@ -167,7 +160,7 @@ def _table(found: Impact) -> Markup:
     if rest > 0:
         further = f"{count(rest, f'further {called(found)}')} {'is' if rest == 1 else 'are'}"
         words += f" {further} in the output of --csv."
-    return card("links", f"The {called(found)}s", words, element("div", made, class_="scrolled"))
+    return card("links", f"The {called(found)}s", words, tag.div(made, class_="scrolled"))
 
 
 def _row(found: Impact, each: MovedLink) -> Markup:

@@ -22,10 +22,9 @@ from cody.study.explainers import DEFAULT_SEARCH, FACTUAL, SEARCHES, find
 from cody.utils.words import count, earlier, heading_of_times, moment, moment_and_zone, sanitize, zone_name
 from cody.web.facts import Facts
 from cody.web.live import Live
-from cody.web.markup import Markup, element, join, link, name, percent
+from cody.web.markup import Markup, cell, join, link, name, percent, row, table, tag
 from cody.web.overview import Overview, histogram, overview
 from cody.web.page import LiveControls, data_block, document, page
-from cody.web.parts import cell, row, table
 from cody.web.questions import Address, FieldError, as_question
 from cody.web.sessions import Wanted
 
@@ -86,14 +85,12 @@ def link_page(
     data = {"question": question | by.given, "edits": _edits(case.edits), "start": start}
     chosen = {key: int(value) for key, value in choice.items() if value} | ({"explainer": wanted} if wanted else {})
     limits = problem is not None and problem.field in ("evaluations", "candidates")
-    bar = element(
-        "div",
+    bar = tag.div(
         _home(live),
-        element("span", "", id="progress", role="status"),
-        element("button", "Cancel", type="button", id="cancel", hidden=True),
-        element(
-            "details",
-            element("summary", "Search again, decide differently"),
+        tag.span("", id="progress", role="status"),
+        tag.button("Cancel", type="button", id="cancel", hidden=True),
+        tag.details(
+            tag.summary("Search again, decide differently"),
             _search_bar(live, wanted, choice, entered, problem),
             _decide_bar(live, shown, by, _hidden(case, question | chosen)),
             open=limits or bool(by.problem),
@@ -108,17 +105,13 @@ def start_page(live: Live, before: int, entered: Address, problem: FieldError | 
     """The start page: what is worth looking at, how good the model is, recent events, and forms for any other link."""
     graph = live.graph
     listed = live.events(before, RECENT)
-    older = element("a", "Earlier", href=address(before=max(1, before - RECENT)), class_="button")
+    older = tag.a("Earlier", href=address(before=max(1, before - RECENT)), class_="button")
     later = address(before=min(graph.num_events, before + RECENT))
-    newer = element("a", "Later", href=later, class_="button") if before < graph.num_events else None
+    newer = tag.a("Later", href=later, class_="button") if before < graph.num_events else None
     words = "Scored as of just before each happened. Choose one to see why, or tick several to compare them."
-    more = element("p", element("button", "Compare the ticked ones"), older, newer, class_="foot fields")
-    recent = _card(
-        f"Recent {graph.name_of_event()}s",
-        words,
-        element("form", _events(listed, tick=True), more, method="get"),
-    )
-    parts = [element("div", recent, _welcome(live, entered, problem), class_="two start")]
+    more = tag.p(tag.button("Compare the ticked ones"), older, newer, class_="foot fields")
+    recent = _card(f"Recent {graph.name_of_event()}s", words, tag.form(_events(listed, tick=True), more, method="get"))
+    parts = [tag.div(recent, _welcome(live, entered, problem), class_="two start")]
     known = overview(live) if before == graph.num_events and problem is None else None
     return _page("CoDy: choose a link", live, [*([_seen(live, known)] if known else []), *parts])
 
@@ -126,23 +119,22 @@ def start_page(live: Live, before: int, entered: Address, problem: FieldError | 
 def _seen(live: Live, known: Overview) -> Markup:
     """The model at a glance: examples, quality, scores."""
     lists = (
-        element(
-            "div",
-            element("h3", each.title),
-            element("p", each.words, class_="note"),
-            element("ul", *map(_example, each.predictions), class_="examples"),
+        tag.div(
+            tag.h3(each.title),
+            tag.p(each.words, class_="note"),
+            tag.ul(*map(_example, each.predictions), class_="examples"),
         )
         for each in known.examples
         if each.predictions
     )
     model = sanitize(live.model_name or "the model", 40)
-    examples = _card("Worth looking at", "Choose one: the page says why.", element("div", *lists, class_="kinds"))
-    return element("div", examples, _card(f"How good is {model}?", known.quality, histogram(known)), class_="two start")
+    examples = _card("Worth looking at", "Choose one: the page says why.", tag.div(*lists, class_="kinds"))
+    return tag.div(examples, _card(f"How good is {model}?", known.quality, histogram(known)), class_="two start")
 
 
 def _example(scored: Prediction | LabelPrediction) -> Markup:
-    target = element("a", link(scored.src, scored.dst, 18), href=address(event=scored.event))
-    return element("li", target, element("span", f"{scored.score:.3f}"))
+    target = tag.a(link(scored.src, scored.dst, 18), href=address(event=scored.event))
+    return tag.li(target, tag.span(f"{scored.score:.3f}"))
 
 
 def node_page(live: Live, node: int, listed: int) -> str:
@@ -164,7 +156,7 @@ def node_page(live: Live, node: int, listed: int) -> str:
             _events(live.events_of(node, listed)),
         ),
     ]
-    return _page(f"CoDy: {called}", live, [element("h1", "Node ", name(called, 60)), *parts])
+    return _page(f"CoDy: {called}", live, [tag.h1("Node ", name(called, 60)), *parts])
 
 
 def side_page(live: Live, rows: Sequence[int]) -> str:
@@ -175,7 +167,7 @@ def side_page(live: Live, rows: Sequence[int]) -> str:
     heads = ["link", heading_of_times(cases[0].query.time), "score", "without them", "size", "decisive events", "why"]
     listed = _table(heads, (_compared(live, case, why) for case, why in shown), "list compared")
     words = "Each row is one prediction, with the smallest change that was found to flip it."
-    status = element("p", "", id="progress", role="status")
+    status = tag.p("", id="progress", role="status")
     parts = [_card(f"{count(len(rows), 'prediction')} compared", words, listed, status)]
     data = data_block({"waiting": [question | {"explainer": DEFAULT_SEARCH} for question in waiting]})
     return _page("CoDy: comparison", live, parts, [data], ["compare.js"])
@@ -184,7 +176,7 @@ def side_page(live: Live, rows: Sequence[int]) -> str:
 def _compared(live: Live, case: Scenario, why: Explanation | None) -> Markup:
     graph = live.graph
     named = link(graph.name(case.query.src), graph.name(case.query.dst))
-    first = element("a", named, href=address(event=case.event, explainer=DEFAULT_SEARCH)), moment(case.query.time)
+    first = tag.a(named, href=address(event=case.event, explainer=DEFAULT_SEARCH)), moment(case.query.time)
     if why is None:
         return row(*first, cell("is being explained …", colspan=5))
     facts = Facts(why, served=True)
@@ -204,7 +196,7 @@ def _decisive(facts: Facts) -> str:
 
 
 def error_page(live: Live, words: str) -> str:
-    return _page("CoDy", live, [_card("This page cannot be shown", words, element("a", "Choose a link", href="/"))])
+    return _page("CoDy", live, [_card("This page cannot be shown", words, tag.a("Choose a link", href="/"))])
 
 
 def address(**parts: Any) -> str:
@@ -214,18 +206,18 @@ def address(**parts: Any) -> str:
 def _page(
     title: str, live: Live, parts: Iterable[Markup], below: Sequence[Markup] = (), scripts: Sequence[str] = ()
 ) -> str:
-    bar = element("div", _home(live), element("p", TAGLINE, class_="tagline"), class_="topbar card")
-    return document(title, join([bar, element("main", *parts), *below]), scripts, served=True)
+    bar = tag.div(_home(live), tag.p(TAGLINE, class_="tagline"), class_="topbar card")
+    return document(title, join([bar, tag.main(*parts), *below]), scripts, served=True)
 
 
 def _home(live: Live) -> Markup:
     about = " · ".join(filter(None, [live.data_name, live.model_name]))
-    return element("p", element("a", "CoDy", href="."), element("small", about), class_="home")
+    return tag.p(tag.a("CoDy", href="."), tag.small(about), class_="home")
 
 
 def _card(title: str, words: str, *parts: Markup) -> Markup:
-    head = element("header", element("h2", title), element("p", words))
-    return element("section", head, *parts, class_="card")
+    head = tag.header(tag.h2(title), tag.p(words))
+    return tag.section(head, *parts, class_="card")
 
 
 def _welcome(live: Live, entered: Address, problem: FieldError | None) -> Markup:
@@ -240,7 +232,7 @@ def _welcome(live: Live, entered: Address, problem: FieldError | None) -> Markup
         ("Several events in one table", (("side", "Rows", f"{graph.num_events - 2},{example}"),), "Compare them"),
     )
     made = (
-        element("form", element("h3", title), *_fields(fields, verb, entered, problem), method="get", class_="request")
+        tag.form(tag.h3(title), *_fields(fields, verb, entered, problem), method="get", class_="request")
         for title, fields, verb in forms
     )
     return _card("Choose another link", words, *made)
@@ -250,8 +242,8 @@ def _fields(
     fields: Iterable[tuple[str, str, str]], verb: str, entered: Address, problem: FieldError | None
 ) -> Iterator[Markup]:
     """The fields of a form, and its button."""
-    yield from (element("label", label, *_input(key, example, entered, problem)) for key, label, example in fields)
-    yield element("button", verb)
+    yield from (tag.label(label, *_input(key, example, entered, problem)) for key, label, example in fields)
+    yield tag.button(verb)
 
 
 def _input(
@@ -262,11 +254,9 @@ def _input(
     wrong = problem if problem is not None and problem.field == key else None
     about = {"aria_invalid": "true", "aria_describedby": f"{key}-problem"} if wrong else {}
     value = ",".join(typed) if isinstance(typed, list) else typed
-    yield element(
-        "input", name=key, id=key, value=value or None, placeholder=example or None, required=required, **about
-    )
+    yield tag.input(name=key, id=key, value=value or None, placeholder=example or None, required=required, **about)
     if wrong:
-        yield element("span", sanitize(str(wrong), 300), class_="problem", id=f"{key}-problem", role="alert")
+        yield tag.span(sanitize(str(wrong), 300), class_="problem", id=f"{key}-problem", role="alert")
 
 
 def _partner(scored: Prediction, called: str, graph: TemporalGraph, now: float) -> Markup:
@@ -275,10 +265,10 @@ def _partner(scored: Prediction, called: str, graph: TemporalGraph, now: float) 
     node, partner = graph.node(called), graph.node(other)
     events = graph.history(node, graph.num_events)
     together = graph.time[events[graph.other_end(events, node) == partner]]
-    bar = element("rect", x=0, y=3, width=percent(scored.score), height=8, class_="could")
-    drawn = element("svg", bar, width=90, height=14, aria_hidden="true")
+    bar = tag.rect(x=0, y=3, width=percent(scored.score), height=8, class_="could")
+    drawn = tag.svg(bar, width=90, height=14, aria_hidden="true")
     return row(
-        element("a", name(other), href=target),
+        tag.a(name(other), href=target),
         cell(drawn, f" {scored.score:.2f}", class_="bar"),
         LINK_PREDICTED.outcome(scored.logit),
         f"{len(together):,}",
@@ -294,19 +284,19 @@ def node_timeline(graph: TemporalGraph, node: int) -> Markup:
     first, last = (float(times[0]), float(times[-1])) if len(times) else (0.0, 0.0)
     names = [sanitize(graph.name(partner), 16) for partner in often]
     names += ["others"] if len(set(others.tolist())) > LANES else []
-    parts = [element("text", text, x=0, y=LANE * place + 14) for place, text in enumerate(names)]
+    parts = [tag.text(text, x=0, y=LANE * place + 14) for place, text in enumerate(names)]
     for event, partner, time in zip(rows.tolist(), others.tolist(), times.tolist(), strict=True):
         lane = often.index(partner) if partner in often else len(often)
         x = 0.14 + 0.84 * ((time - first) / (last - first) if last > first else 0.5)
         kind = "from" if int(graph.src[event]) == node else "to"
-        parts.append(element("circle", cx=percent(x), cy=LANE * lane + 10, r=3.5, class_=kind))
+        parts.append(tag.circle(cx=percent(x), cy=LANE * lane + 10, r=3.5, class_=kind))
     height = LANE * len(names) + 24
     ends = [
-        element("text", moment(time), x=at, y=height - 4, class_=kind)
+        tag.text(moment(time), x=at, y=height - 4, class_=kind)
         for time, at, kind in ((first, "14%", "start"), (last, "98%", "end"))
     ]
     label = f"{len(rows)} events with {len(set(others.tolist()))} partners"
-    return element("svg", *parts, *ends, width="100%", height=height, role="img", aria_label=label, class_="past")
+    return tag.svg(*parts, *ends, width="100%", height=height, role="img", aria_label=label, class_="past")
 
 
 def _events(listed: Iterable[Prediction | LabelPrediction], *, tick: bool = False) -> Markup:
@@ -318,21 +308,21 @@ def _events(listed: Iterable[Prediction | LabelPrediction], *, tick: bool = Fals
 
 def _event(scored: Prediction | LabelPrediction, *, tick: bool) -> Markup:
     predicted = LINK_PREDICTED.outcome(scored.logit) if isinstance(scored, Prediction) else scored.predicted
-    box = element("input", type="checkbox", name="side", value=scored.event, aria_label=f"Compare event {scored.event}")
+    box = tag.input(type="checkbox", name="side", value=scored.event, aria_label=f"Compare event {scored.event}")
     return row(
         *[box] * tick,
         str(scored.event),
-        element("a", link(scored.src, scored.dst), href=address(event=scored.event)),
+        tag.a(link(scored.src, scored.dst), href=address(event=scored.event)),
         moment(scored.time),
         f"{scored.score:.2f}",
-        cell(sanitize(predicted, 24), element("b", " (wrong)") if scored.right is False else None),
+        cell(sanitize(predicted, 24), tag.b(" (wrong)") if scored.right is False else None),
         heading=1 + tick,
     )
 
 
 def _table(heads: Sequence[str], rows: Iterable[Markup], kind: str = "list") -> Markup:
     region = {"tabindex": 0, "role": "region", "aria-label": "Table"}
-    return element("div", table(heads, rows, kind), class_="scroll", **region)
+    return tag.div(table(heads, rows, kind), class_="scroll", **region)
 
 
 def _search_bar(
@@ -343,15 +333,14 @@ def _search_bar(
     for each in dict.fromkeys([*NAMES, chosen]):
         cannot = _cannot_run(live, each)
         words = f"{each} ({cannot})" if cannot else each
-        options.append(element("option", words, value=each, selected=each == chosen, disabled=bool(cannot)))
+        options.append(tag.option(words, value=each, selected=each == chosen, disabled=bool(cannot)))
     why_not = {"type": "checkbox", "id": "why-not", "checked": bool(choice.get("why_not"))}
-    return element(
-        "div",
-        element("label", "Explainer", element("select", *options, id="explainer")),
-        element("label", element("input", **why_not), "also add and move events"),
-        element("label", "Evaluations", *_input("evaluations", "usual", entered, problem, required=False)),
-        element("label", "Candidates", *_input("candidates", "usual", entered, problem, required=False)),
-        element("button", "Explain", type="button", id="explain", class_="main"),
+    return tag.div(
+        tag.label("Explainer", tag.select(*options, id="explainer")),
+        tag.label(tag.input(**why_not), "also add and move events"),
+        tag.label("Evaluations", *_input("evaluations", "usual", entered, problem, required=False)),
+        tag.label("Candidates", *_input("candidates", "usual", entered, problem, required=False)),
+        tag.button("Explain", type="button", id="explain", class_="main"),
         class_="fields",
     )
 
@@ -372,17 +361,15 @@ def _decide_bar(live: Live, why: Explanation, by: DecideBy, kept: Iterable[Marku
     if way not in ways:
         way, text = next(iter(ways)), ""
     options = (
-        element("option", label, value=each, selected=each == way, data_usual=usual)
-        for each, (label, usual) in ways.items()
+        tag.option(label, value=each, selected=each == way, data_usual=usual) for each, (label, usual) in ways.items()
     )
-    problem = element("span", sanitize(by.problem, 300), class_="problem", id="problem", role="alert")
+    problem = tag.span(sanitize(by.problem, 300), class_="problem", id="problem", role="alert")
     field = {"aria-label": "Value", "aria-invalid": "true" if by.problem else None, "aria-describedby": "problem"}
-    return element(
-        "form",
+    return tag.form(
         *kept,
-        element("label", "Decide by", element("select", *options, id="decide-by")),
-        element("input", name=way, id="decide-value", value=text, size=8, required=True, autocomplete="off", **field),
-        element("button", "Apply"),
+        tag.label("Decide by", tag.select(*options, id="decide-by")),
+        tag.input(name=way, id="decide-value", value=text, size=8, required=True, autocomplete="off", **field),
+        tag.button("Apply"),
         problem if by.problem else None,
         method="get",
         class_="fields decide",
@@ -413,17 +400,16 @@ def _imagine(kept: Sequence[Markup], entered: Address, problem: FieldError | Non
     edited = problem is not None and any(problem.field == key for _, fields in forms for key, *_ in fields)
     shown = entered if edited else Address()  # what was accepted is an edit now
     made = (
-        element(
-            "form",
+        tag.form(
             *kept,
-            element("b", f"{verb} an event" if verb != "Remove" else "Remove"),
+            tag.b(f"{verb} an event" if verb != "Remove" else "Remove"),
             *_fields(fields, verb, shown, problem),
             method="get",
             class_="fields",
         )
         for verb, fields in forms
     )
-    return element("details", element("summary", "Edit the history"), *made, open=edited)
+    return tag.details(tag.summary("Edit the history"), *made, open=edited)
 
 
 def _hidden(case: Scenario, question: Mapping[str, object]) -> Iterator[Markup]:
@@ -436,7 +422,7 @@ def _hidden(case: Scenario, question: Mapping[str, object]) -> Iterator[Markup]:
         elif isinstance(edit, Move):
             parts.append(("move", f"{edit.row} {edit.time!r}"))
     for key, value in parts:
-        yield element("input", type="hidden", name=key, value=str(value))
+        yield tag.input(type="hidden", name=key, value=str(value))
 
 
 def _edits(edits: Iterable[Edit]) -> dict[str, Any]:

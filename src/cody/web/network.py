@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from cody.utils.words import count
 from cody.web.facts import REMOVED, Facts
-from cody.web.markup import Markup, element
+from cody.web.markup import Markup, tag
 
 WIDTH, HEIGHT, MIDDLE = 360.0, 236.0, 118.0
 ENDS_AT = 112.0  # pixels of an end from the side
@@ -38,8 +38,7 @@ def network(facts: Facts, chosen: frozenset[int]) -> Markup:
     spots = _spots(facts, lines)
     drawn = {pair: numbers for pair, numbers in lines.items() if pair[0] in spots and pair[1] in spots}
     marks = sorted(drawn.items(), key=lambda entry: -len(entry[1]))  # thin lines on top
-    picture = element(
-        "svg",
+    picture = tag.svg(
         *(
             _line(facts, chosen, spots[pair[0]], spots[pair[1]], numbers)
             for pair, numbers in marks
@@ -57,7 +56,7 @@ def network(facts: Facts, chosen: frozenset[int]) -> Markup:
     apart = (why.parameters.get("by") or {}).get("name") in NOT_BETWEEN_TWO
     each = f"{facts.thing}s, each at one of its {facts.event}s" if apart else f"{facts.thing}s between two nodes"
     words = f"Lines: {each}, wider where there are more."
-    return element("figure", picture, element("figcaption", f"{words} Not drawn: {others}." if others else words))
+    return tag.figure(picture, tag.figcaption(f"{words} Not drawn: {others}." if others else words))
 
 
 def _lines(facts: Facts) -> dict[Pair, list[int]]:
@@ -110,13 +109,12 @@ def _line(facts: Facts, chosen: frozenset[int], first: Spot, second: Spot, numbe
     left = [number for number in numbers if (number in chosen) == (number in imagined)]
     states = {"gone": not left and len(imagined) < len(numbers), "imagined": left and imagined.issuperset(left)}
     between = f"{facts.labels_of(numbers[0])}: {count(len(numbers), facts.thing)}"
-    return element(
-        "g",
-        element("path", d=path, class_="hit"),
-        element("path", d=path, class_="whole", stroke_width=_width(len(numbers))),
-        element("path", d=path, class_="left", stroke_width=_width(len(left)) if left else 0),
-        element("path", d=f"M{x - 5:g} {y - 5:g}l10 10m0-10l-10 10", class_="cross"),
-        element("text", "", x=x, y=y + 4),
+    return tag.g(
+        tag.path(d=path, class_="hit"),
+        tag.path(d=path, class_="whole", stroke_width=_width(len(numbers))),
+        tag.path(d=path, class_="left", stroke_width=_width(len(left)) if left else 0),
+        tag.path(d=f"M{x - 5:g} {y - 5:g}l10 10m0-10l-10 10", class_="cross"),
+        tag.text("", x=x, y=y + 4),
         class_=" ".join(["edge", kind, *(name for name, holds in states.items() if holds)]),
         data_es=",".join(map(str, numbers)),
         data_label=between,
@@ -142,12 +140,11 @@ def _question(spots: dict[str, Spot], facts: Facts) -> Markup | None:
     bow = f"M{start.x:g} {start.y - 9:g}Q{WIDTH / 2:g} {start.y - 62:g} {end.x:g} {end.y - 9:g}"
     head = f"M{end.x - 9:g} {end.y - 12:g}L{end.x - 1:g} {end.y - 9:g}L{end.x - 3:g} {end.y - 18:g}"
     at = start.y - 36
-    return element(
-        "g",
-        element("path", d=bow),
-        element("path", d=head),
-        element("circle", cx=WIDTH / 2, cy=at, r=9),
-        element("text", "?", x=WIDTH / 2, y=at),
+    return tag.g(
+        tag.path(d=bow),
+        tag.path(d=head),
+        tag.circle(cx=WIDTH / 2, cy=at, r=9),
+        tag.text("?", x=WIDTH / 2, y=at),
         class_="explained",
         aria_hidden="true",
     )
@@ -163,9 +160,8 @@ def _node(facts: Facts, name: str, spot: Spot) -> Markup:
         both = len(facts.short_labels[facts.why.src]) + len(facts.short_labels[facts.why.dst])
         lower = 15 * (both > BESIDE and inwards < 0)  # names that do not fit beside each other
         x, y, anchor = spot.x - 6 * inwards, spot.y + 23 + lower, "start" if inwards > 0 else "end"
-    return element(
-        "g",
-        element("circle", cx=spot.x, cy=spot.y, r=7 if is_end else 4),
-        element("text", facts.short_labels[name], x=x, y=y, class_=anchor),
+    return tag.g(
+        tag.circle(cx=spot.x, cy=spot.y, r=7 if is_end else 4),
+        tag.text(facts.short_labels[name], x=x, y=y, class_=anchor),
         class_="node end" if is_end else "node",
     )

@@ -13,7 +13,7 @@ from cody.models.predict import Prediction, Predictions
 from cody.models.predictions import LabelPrediction
 from cody.utils.words import count
 from cody.web.live import Live
-from cody.web.markup import Markup, element, percent
+from cody.web.markup import Markup, percent, tag
 
 SAMPLE = 200  # events of the test period
 FROM = 0.85  # of the log: the test period
@@ -115,8 +115,7 @@ def histogram(found: Overview) -> Markup:
     counts = {kind: np.histogram([each.score for each in scored], BINS, (0, 1))[0] for kind, scored in kinds}
     most = max(1, *(int(each.max()) for each in counts.values()))
     bars = [
-        element(
-            "rect",
+        tag.rect(
             x=percent((place + 0.08 + 0.42 * (kind == "other")) / BINS),
             width=percent(0.42 / BINS),
             y=HEIGHT * (1 - number / most),
@@ -127,10 +126,10 @@ def histogram(found: Overview) -> Markup:
         for place, number in enumerate(numbers.tolist())
         if number
     ]
-    labels = [element("text", f"{at:g}", x=percent(at), y=HEIGHT + 16) for at in (0.0, 0.5, 1.0)]
-    line = element("line", x1=0, x2="100%", y1=HEIGHT, y2=HEIGHT, class_="rule")
-    labels.append(element("text", "score", x="75%", y=HEIGHT + 16))
-    drawn = element("svg", *bars, line, *labels, width="100%", height=HEIGHT + 20, role="img", aria_label="Scores")
-    legend = [element("li", element("i", class_="happened"), "happened")]
-    legend += [element("li", element("i", class_="other"), "did not happen")] if found.others else []
-    return element("div", drawn, element("ul", *legend, class_="legend"), class_="histogram")
+    labels = [tag.text(f"{at:g}", x=percent(at), y=HEIGHT + 16) for at in (0.0, 0.5, 1.0)]
+    line = tag.line(x1=0, x2="100%", y1=HEIGHT, y2=HEIGHT, class_="rule")
+    labels.append(tag.text("score", x="75%", y=HEIGHT + 16))
+    drawn = tag.svg(*bars, line, *labels, width="100%", height=HEIGHT + 20, role="img", aria_label="Scores")
+    legend = [tag.li(tag.i(class_="happened"), "happened")]
+    legend += [tag.li(tag.i(class_="other"), "did not happen")] if found.others else []
+    return tag.div(drawn, tag.ul(*legend, class_="legend"), class_="histogram")

@@ -21,9 +21,8 @@ from cody.web.commands import command, edit_option
 from cody.web.facts import AGAINST, FOR, REMOVED, UNKNOWN, Facts, NamedChange
 from cody.web.gauge import MarginGauge
 from cody.web.head import bar, head, title, what_next
-from cody.web.markup import Child, Markup, element, join
+from cody.web.markup import Child, Markup, card, join, tag
 from cody.web.network import network
-from cody.web.parts import card
 from cody.web.standing import WIDEST, as_plain, before_and_after, lines, may_stand_apart, words_of
 from cody.web.table import candidates_table, stability_table
 from cody.web.timeline import timeline
@@ -64,7 +63,7 @@ def page(why: Explanation, model: LiveControls | None = None, *, back: str = "")
         opened = NamedChange("", tuple(facts.number[row] for row in model.change if row in facts.number), True)
     body, drawn = content(facts, opened, model)
     data = _data(facts, drawn, opened) | {"live": None if model is None else model.data}
-    way_back = element("nav", element("a", "← All predictions", href=back), class_="back") if back else None
+    way_back = tag.nav(tag.a("← All predictions", href=back), class_="back") if back else None
     parts = [way_back if model is None else model.bar, body, data_block(data)]
     behind = words_of(why.decision) is not None
     script = " ".join(["page.js", "save.js", *["standing.js"] * behind, *["threshold.js"] * facts.movable])
@@ -75,7 +74,7 @@ def page(why: Explanation, model: LiveControls | None = None, *, back: str = "")
 
 def data_block(data: dict[str, Any]) -> Markup:
     """Data for the script."""
-    return element("script", Markup(_harmless(to_json(data))), type="application/json", id="data")
+    return tag.script(Markup(_harmless(to_json(data))), type="application/json", id="data")
 
 
 def document(title: str, body: Markup, codes: Sequence[str], *, served: bool, styles: Sequence[str] = ()) -> str:
@@ -91,23 +90,22 @@ def document(title: str, body: Markup, codes: Sequence[str], *, served: bool, st
         f"default-src 'none'; script-src {hashes}; style-src '{_hash(style)}'; img-src blob: data:; "
         f"connect-src {server}; frame-src {server}; form-action {server}; base-uri 'none'"
     )
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=policy),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("meta", name="generator", content=GENERATOR),
-        element("title", title),
-        element("style", style),
+    head = tag.head(
+        tag.meta(charset="utf-8"),
+        tag.meta(http_equiv="Content-Security-Policy", content=policy),
+        tag.meta(name="viewport", content="width=device-width, initial-scale=1"),
+        tag.meta(name="color-scheme", content="light dark"),
+        tag.meta(name="generator", content=GENERATOR),
+        tag.title(title),
+        tag.style(style),
     )
-    code = join([element("script", script, type="module") for script in scripts])
-    return f"<!doctype html>\n{element('html', head, element('body', body, code), lang='en')}\n"
+    code = join([tag.script(script, type="module") for script in scripts])
+    return f"<!doctype html>\n{tag.html(head, tag.body(body, code), lang='en')}\n"
 
 
 def report_page(title: str, *parts: Child) -> str:
     """A report as a self-contained HTML file, without scripts."""
-    return document(title, element("main", *parts, class_="impact"), [], served=False, styles=["impact.css"])
+    return document(title, tag.main(*parts, class_="impact"), [], served=False, styles=["impact.css"])
 
 
 def frame(why: Explanation, table_: str) -> str:
@@ -145,7 +143,7 @@ def content(facts: Facts, opened: NamedChange, model: LiveControls | None = None
     parts = [top, bar(facts, opened), what_next(facts) if searched else None]
     if why.candidates:
         several = sum(bool(state.change) for state in facts.states) > 1
-        drawing = element("div", network(facts, chosen), element("div", _controls(axes), picture), class_="drawing")
+        drawing = tag.div(network(facts, chosen), tag.div(_controls(axes), picture), class_="drawing")
         parts += [
             card("timeline", _timeline_title(facts), _timeline_words(facts), drawing, _legend(facts)),
             _behind(facts, opened),
@@ -169,19 +167,18 @@ def content(facts: Facts, opened: NamedChange, model: LiveControls | None = None
     answer = [card("steps", _steps_title(facts), _steps_words(facts), steps(facts))] if why.rows else []
     search = card("search", "Evaluated sets", _search_words(facts), tried, progress(facts))
     parts.append(_how(facts, [*answer, search] if why.candidates else []))
-    tip = element("div", "", id="tip", role="tooltip", hidden=True)
-    return element("main", *parts, tip), Drawn(axes, dots)
+    tip = tag.div("", id="tip", role="tooltip", hidden=True)
+    return tag.main(*parts, tip), Drawn(axes, dots)
 
 
 def _how(facts: Facts, charts: Sequence[Markup]) -> Markup:
     """How it was found and how certain it is, folded: for those who want to verify or reproduce it."""
     why = facts.why
     notes = (why.togetherness, why.certainty, why.leeway, why.effort, why.considered, why.protection)
-    words = join([element("p", text) for text in notes if text])
-    return element(
-        "details",
-        element("summary", "How it was found, and how certain it is"),
-        element("div", *charts, class_="two") if charts else None,
+    words = join([tag.p(text) for text in notes if text])
+    return tag.details(
+        tag.summary("How it was found, and how certain it is"),
+        tag.div(*charts, class_="two") if charts else None,
         card("trust", "How certain is this?", "", words),
         card("settings", "Model, data and settings", "", _settings(facts)),
         class_="how",
@@ -220,17 +217,12 @@ def _timeline_words(facts: Facts) -> str:
 
 def _controls(axes: list[Axis]) -> Markup:
     radios = (
-        element(
-            "label",
-            element("input", type="radio", name="axis", value=axis.key, checked=axis is axes[0]),
-            element("span", axis.title),
-        )
+        tag.label(tag.input(type="radio", name="axis", value=axis.key, checked=axis is axes[0]), tag.span(axis.title))
         for axis in axes
     )
-    return element(
-        "div",
-        element("fieldset", element("legend", "Time axis", class_="hidden-text"), *radios, class_="axes"),
-        element("span", class_="grow"),
+    return tag.div(
+        tag.fieldset(tag.legend("Time axis", class_="hidden-text"), *radios, class_="axes"),
+        tag.span(class_="grow"),
         save_buttons("the timeline"),
         class_="controls",
     )
@@ -239,10 +231,10 @@ def _controls(axes: list[Axis]) -> Markup:
 def save_buttons(what: str) -> Markup:
     """Buttons that save what is drawn in a card."""
     buttons = (
-        element("button", kind.upper(), type="button", data_save=kind, title=f"Save “{what}” as {kind.upper()}")
+        tag.button(kind.upper(), type="button", data_save=kind, title=f"Save “{what}” as {kind.upper()}")
         for kind in ("svg", "png")
     )
-    return element("span", *buttons, class_="save")
+    return tag.span(*buttons, class_="save")
 
 
 def _legend(facts: Facts) -> Markup:
@@ -260,21 +252,21 @@ def _legend(facts: Facts) -> Markup:
         ("imagined", f"imagined; for “{facts.outcome(1.0)}” if the {facts.gauge.word} rises with it", imagined),
         ("other", "not a candidate", bool(facts.why.surroundings and facts.why.surroundings.events)),
     ]
-    shown = (element("li", _sample(key), words) for key, words, there in entries if there)
-    return element("ul", *shown, class_="legend")
+    shown = (tag.li(_sample(key), words) for key, words, there in entries if there)
+    return tag.ul(*shown, class_="legend")
 
 
 def _sample(key: str) -> Markup:
     big = key in (FOR, AGAINST)
     path = "M4 9Q15 3 27 9M22 4.5L27 9L21.5 10.5"
-    parts = [element("path", d=path, class_="arc", stroke_width=3 if big else 1.5)]
+    parts = [tag.path(d=path, class_="arc", stroke_width=3 if big else 1.5)]
     if key != "other":
-        parts.append(element("circle", cx=4, cy=9, r=3 if big else 1.8))
+        parts.append(tag.circle(cx=4, cy=9, r=3 if big else 1.8))
     if key == "crossed":
-        parts.append(element("path", d="M10.5 2l9 9m0-9l-9 9", class_="cross"))
+        parts.append(tag.path(d="M10.5 2l9 9m0-9l-9 9", class_="cross"))
     kinds = {"crossed": "event slight changed", "other": "beside", "imagined": "event slight imagined present"}
-    sample = element("g", *parts, class_=kinds.get(key, f"event {key}"))
-    return element("svg", sample, width=30, height=14, aria_hidden="true")
+    sample = tag.g(*parts, class_=kinds.get(key, f"event {key}"))
+    return tag.svg(sample, width=30, height=14, aria_hidden="true")
 
 
 def _steps_title(facts: Facts) -> str:
@@ -316,14 +308,14 @@ def _table_words(facts: Facts) -> str:
 
 
 def _filter() -> Markup:
-    field = element("input", type="search", id="filter", placeholder="Find a node or row", autocomplete="off")
-    label = element("label", element("span", "Find a node or row", class_="hidden-text"), field)
-    clear = element("button", "clear", type="button", id="clear", hidden=True)
-    return element("div", label, element("span", "", id="found", role="status"), clear, class_="controls")
+    field = tag.input(type="search", id="filter", placeholder="Find a node or row", autocomplete="off")
+    label = tag.label(tag.span("Find a node or row", class_="hidden-text"), field)
+    clear = tag.button("clear", type="button", id="clear", hidden=True)
+    return tag.div(label, tag.span("", id="found", role="status"), clear, class_="controls")
 
 
 def _scrolled(rows: Markup, of: str) -> Markup:
-    return element("div", rows, class_="scroll", tabindex=0, role="region", aria_label=f"Table of {of}")
+    return tag.div(rows, class_="scroll", tabindex=0, role="region", aria_label=f"Table of {of}")
 
 
 def _settings(facts: Facts) -> Markup:
@@ -334,8 +326,8 @@ def _settings(facts: Facts) -> Markup:
         (name, f"{called} ({identity})" if isinstance(called, str) else identity) for name, called, identity in named
     ]
     entries = [*who, ("Seed", why.seed), *_flat(why.parameters)]
-    listed = (join([element("dt", sanitize(key, 60)), element("dd", sanitize(value, 120))]) for key, value in entries)
-    return element("dl", *listed)
+    listed = (join([tag.dt(sanitize(key, 60)), tag.dd(sanitize(value, 120))]) for key, value in entries)
+    return tag.dl(*listed)
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:

@@ -9,7 +9,7 @@ from cody.models.decision import SHOWN_BELOW, Between, Decision, InTop, Labelled
 from cody.models.margins import probability
 from cody.utils.words import sanitize
 from cody.web.facts import Facts, figure
-from cody.web.markup import Markup, element, name, percent
+from cody.web.markup import Markup, name, percent, tag
 
 WIDEST = 24  # letters of a name
 NOT_KNOWN = "Known for the answer and its alternatives only."
@@ -46,16 +46,15 @@ def before_and_after(facts: Facts, changed: tuple[int, ...], title: str) -> Mark
     shares = _shares(decision, known)
     titles = ("Nothing changed", title or "Now")
     halves = (
-        element(
-            "div",
-            element("h3", heading, id=f"standing-{key}-title"),
-            element("p", NOT_KNOWN, class_="unevaluated", hidden=bool(standing)),
-            element("ol", *_places(decision, standing, shares), *_room(facts, standing), id=f"standing-{key}"),
+        tag.div(
+            tag.h3(heading, id=f"standing-{key}-title"),
+            tag.p(NOT_KNOWN, class_="unevaluated", hidden=bool(standing)),
+            tag.ol(*_places(decision, standing, shares), *_room(facts, standing), id=f"standing-{key}"),
             class_="idle" if key == "now" and not changed else None,
         )
         for key, heading, standing in zip(("was", "now"), titles, known, strict=True)
     )
-    return element("div", *halves, class_="standings")
+    return tag.div(*halves, class_="standings")
 
 
 def lines(facts: Facts) -> int:
@@ -76,7 +75,7 @@ def _room(facts: Facts, standing: Standing | None) -> Iterator[Markup]:
     last, apart = decision.k if isinstance(decision, InTop) else 0, every if may_stand_apart(decision) else 0
     for place in range(1 + (len(standing.leaders) if standing else 0), every + 1):
         kinds = ["blank", *["last"] * (place == last), *["apart"] * (place == apart)]
-        yield element("li", "\u00a0", class_=" ".join(kinds), aria_hidden="true")
+        yield tag.li("\u00a0", class_=" ".join(kinds), aria_hidden="true")
 
 
 def _shares(decision: Decision, known: Sequence[Standing | None]) -> dict[float, float]:
@@ -102,13 +101,12 @@ def _places(decision: Decision, standing: Standing | None, shares: dict[float, f
 
 
 def _place(rank: int, called: str, score: str, share: float, kinds: Sequence[str]) -> Markup:
-    bar = element("rect", width=percent(share), height=10, rx=2)
-    return element(
-        "li",
-        element("span", f"{rank:,}", class_="rank"),
+    bar = tag.rect(width=percent(share), height=10, rx=2)
+    return tag.li(
+        tag.span(f"{rank:,}", class_="rank"),
         name(called, WIDEST),
-        element("svg", bar, width="100%", height=10, aria_hidden="true"),
-        element("span", score),
+        tag.svg(bar, width="100%", height=10, aria_hidden="true"),
+        tag.span(score),
         class_=" ".join(kinds) or None,
     )
 
@@ -125,14 +123,14 @@ def _number(decision: Between, values: Sequence[float | None]) -> Markup:
     first, last = (None if value is None else place(value) for value in values)
     start, end = place(decision.low), place(decision.high)
     parts = [
-        element("rect", class_="track", x=0, y=17, width="100%", height=6, rx=3),
-        element("rect", class_="range", x=percent(start), y=6, width=percent(end - start), height=28, rx=4),
-        *(element("text", f"{limit:g}", x=percent(place(limit)), y=50) for limit in (decision.low, decision.high)),
-        element("circle", class_="first", cx=percent(first or 0.0), cy=20, r=6.5, hidden=first is None),
-        element("circle", class_="now", cx=percent(last or 0.0), cy=20, r=7.5, id="number-now", hidden=last is None),
+        tag.rect(class_="track", x=0, y=17, width="100%", height=6, rx=3),
+        tag.rect(class_="range", x=percent(start), y=6, width=percent(end - start), height=28, rx=4),
+        *(tag.text(f"{limit:g}", x=percent(place(limit)), y=50) for limit in (decision.low, decision.high)),
+        tag.circle(class_="first", cx=percent(first or 0.0), cy=20, r=6.5, hidden=first is None),
+        tag.circle(class_="now", cx=percent(last or 0.0), cy=20, r=7.5, id="number-now", hidden=last is None),
     ]
     scale = {"data-low": repr(low), "data-high": repr(high)}
-    return element("svg", *parts, class_="number", width="100%", height=54, aria_hidden="true", **scale)
+    return tag.svg(*parts, class_="number", width="100%", height=54, aria_hidden="true", **scale)
 
 
 def as_plain(decision: Decision, state: State) -> dict[str, Any] | None:

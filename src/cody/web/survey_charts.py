@@ -9,7 +9,7 @@ from typing import NamedTuple
 from cody.study.report import Decider, Fragile
 from cody.study.shares import Contrast, Share, flipping
 from cody.utils.words import count, sanitize
-from cody.web.markup import Child, Markup, element, join, number, percent
+from cody.web.markup import Child, Markup, join, number, percent, tag
 
 HEIGHT = 150  # pixels of the curve
 TOP = 26  # pixels above 100 %, for the label of a point
@@ -26,16 +26,16 @@ class ChosenPredictions(NamedTuple):
 
     def button(self, *children: Child, kind: str) -> Markup:
         """A figure that can be selected."""
-        behind = element("span", f"; shows {self._shown}", class_="hidden-text")
+        behind = tag.span(f"; shows {self._shown}", class_="hidden-text")
         disabled = not self.predictions
-        return element("button", *children, behind, type="button", disabled=disabled, **self._attributes(kind))
+        return tag.button(*children, behind, type="button", disabled=disabled, **self._attributes(kind))
 
     def mark(self, *children: Child, words: str) -> Markup:
         """A part of a drawing that can be selected."""
         given = self._attributes("point") if self.predictions else {"class_": "point"}
         focus = 0 if self.predictions else None
         label = f"{words}; shows {self._shown}"
-        return element("g", *children, role="button", tabindex=focus, aria_label=label, **given)
+        return tag.g(*children, role="button", tabindex=focus, aria_label=label, **given)
 
     @property
     def _shown(self) -> str:
@@ -70,8 +70,8 @@ def fragility(
     last = points[-1].edits
     steps = flipping(sizes, last)
     marks = [_point(each, each.edits / last, one, edit_name) for each, one in zip(points, chosen, strict=True)]
-    drawn = element("svg", *_levels(), _steps(steps), *marks, width="100%", height=HEIGHT + 24, class_="curve")
-    return join([drawn, element("p", f"maximum number of changed {edit_name}s", class_="axis-title")])
+    drawn = tag.svg(*_levels(), _steps(steps), *marks, width="100%", height=HEIGHT + 24, class_="curve")
+    return join([drawn, tag.p(f"maximum number of changed {edit_name}s", class_="axis-title")])
 
 
 def _y(share: float) -> float:
@@ -81,9 +81,9 @@ def _y(share: float) -> float:
 def _levels() -> Iterator[Markup]:
     """Rules at 0, 50 and 100 %, with their labels."""
     for share in RULES:
-        yield element("line", x1=0, x2="100%", y1=_y(share), y2=_y(share), class_="rule")
-        yield element("text", f"{100 * share:.0f} %", x=-6, y=_y(share) + 4, class_="level")
-    yield element("text", "0", x=0, y=HEIGHT + 18, class_="size")
+        yield tag.line(x1=0, x2="100%", y1=_y(share), y2=_y(share), class_="rule")
+        yield tag.text(f"{100 * share:.0f} %", x=-6, y=_y(share) + 4, class_="level")
+    yield tag.text("0", x=0, y=HEIGHT + 18, class_="size")
 
 
 def _steps(steps: Sequence[Share]) -> Markup:
@@ -91,11 +91,11 @@ def _steps(steps: Sequence[Share]) -> Markup:
     line = _corners([0.0, *(each.value for each in steps)])
     upper, lower = (_corners([0.0, *shares])[2:] for shares in zip(*((e.high, e.low) for e in steps), strict=True))
     drawn = [
-        element("path", d=f"M{'L'.join([*upper, *lower[::-1]])}Z", class_="band"),
-        element("path", d=f"M{'L'.join(line)}", class_="line", vector_effect="non-scaling-stroke"),
+        tag.path(d=f"M{'L'.join([*upper, *lower[::-1]])}Z", class_="band"),
+        tag.path(d=f"M{'L'.join(line)}", class_="line", vector_effect="non-scaling-stroke"),
     ]
     stretched = {"viewBox": f"0 0 {len(steps)} {HEIGHT}", "preserveAspectRatio": "none"}
-    return element("svg", *drawn, width="100%", height=HEIGHT, aria_hidden="true", **stretched)
+    return tag.svg(*drawn, width="100%", height=HEIGHT, aria_hidden="true", **stretched)
 
 
 def _corners(shares: Sequence[float]) -> list[str]:
@@ -107,14 +107,14 @@ def _corners(shares: Sequence[float]) -> list[str]:
 def _point(each: Fragile, place: float, chosen: ChosenPredictions, edit_name: str) -> Markup:
     share = each.share
     parts = [
-        element("line", x1=0, x2=0, y1=_y(share.low), y2=_y(share.high), class_="whisker"),
-        element("circle", cx=0, cy=_y(share.value), r=5),
-        element("text", f"{100 * share.value:.0f}", x=0, y=_y(share.high) - 7),
-        element("text", str(each.edits), x=0, y=HEIGHT + 18, class_="size"),
-        element("rect", x=-14, y=0, width=28, height=HEIGHT + 24, class_="hit"),
+        tag.line(x1=0, x2=0, y1=_y(share.low), y2=_y(share.high), class_="whisker"),
+        tag.circle(cx=0, cy=_y(share.value), r=5),
+        tag.text(f"{100 * share.value:.0f}", x=0, y=_y(share.high) - 7),
+        tag.text(str(each.edits), x=0, y=HEIGHT + 18, class_="size"),
+        tag.rect(x=-14, y=0, width=28, height=HEIGHT + 24, class_="hit"),
     ]
     words = f"At most {count(each.edits, edit_name)}: {percent_words(share.value)}, interval {between(share)}"
-    return element("svg", chosen.mark(*parts, words=words), x=percent(place))
+    return tag.svg(chosen.mark(*parts, words=words), x=percent(place))
 
 
 # ---- rows ------------------------------------------------------------------------------------------------------------
@@ -125,16 +125,16 @@ def contrasts(rows: Sequence[Contrast], chosen: Sequence[ChosenPredictions]) -> 
     return join(
         [
             _scale("● decisive, ○ all candidates", "ratio"),
-            element("ul", *(element("li", _contrast(*pair)) for pair in zip(rows, chosen, strict=True)), class_="rows"),
+            tag.ul(*(tag.li(_contrast(*pair)) for pair in zip(rows, chosen, strict=True)), class_="rows"),
         ]
     )
 
 
 def _scale(words: str, last: str) -> Markup:
     """The header: the legend, and the axis from 0 to 100 %."""
-    labels = [element("text", f"{100 * at:.0f}{' %' * (at == 1)}", x=percent(at), y=12) for at in RULES]
-    axis = element("svg", *labels, width="100%", height=14)
-    return element("p", element("span", words), axis, element("span", last), class_="scale", aria_hidden="true")
+    labels = [tag.text(f"{100 * at:.0f}{' %' * (at == 1)}", x=percent(at), y=12) for at in RULES]
+    axis = tag.svg(*labels, width="100%", height=14)
+    return tag.p(tag.span(words), axis, tag.span(last), class_="scale", aria_hidden="true")
 
 
 def _contrast(each: Contrast, chosen: ChosenPredictions) -> Markup:
@@ -143,17 +143,17 @@ def _contrast(each: Contrast, chosen: ChosenPredictions) -> Markup:
     parts = [
         *_rules(),
         _band(decisive),
-        element("line", x1=percent(low), x2=percent(high), y1=9, y2=9, class_="from-to"),
-        element("circle", cx=percent(candidates.value), cy=9, r=4.5, class_="all"),
-        element("circle", cx=percent(decisive.value), cy=9, r=5, class_="decisive"),
+        tag.line(x1=percent(low), x2=percent(high), y1=9, y2=9, class_="from-to"),
+        tag.circle(cx=percent(candidates.value), cy=9, r=4.5, class_="all"),
+        tag.circle(cx=percent(decisive.value), cy=9, r=5, class_="decisive"),
     ]
     shares = (
         f": decisive {percent_words(decisive.value)}, interval {between(decisive)}, "
         f"of all candidates {percent_words(candidates.value)}"
     )
     return chosen.button(
-        element("span", each.what, element("span", shares, class_="hidden-text"), class_="what"),
-        element("svg", *parts, width="100%", height=ROW, aria_hidden="true"),
+        tag.span(each.what, tag.span(shares, class_="hidden-text"), class_="what"),
+        tag.svg(*parts, width="100%", height=ROW, aria_hidden="true"),
         _ratio(each),
         kind="row",
     )
@@ -161,25 +161,24 @@ def _contrast(each: Contrast, chosen: ChosenPredictions) -> Markup:
 
 def _band(share: Share) -> Markup:
     """The interval of a share."""
-    return element("rect", x=percent(share.low), y=6, width=percent(share.high - share.low), height=6, class_="band")
+    return tag.rect(x=percent(share.low), y=6, width=percent(share.high - share.low), height=6, class_="band")
 
 
 def _rules() -> list[Markup]:
-    return [element("line", x1=percent(at), x2=percent(at), y1=0, y2=ROW, class_="rule") for at in RULES]
+    return [tag.line(x1=percent(at), x2=percent(at), y1=0, y2=ROW, class_="rule") for at in RULES]
 
 
 def _ratio(each: Contrast) -> Markup:
     """The ratio, with an arrow if its interval does not contain 1."""
     ratio = each.ratio
     if ratio is None:
-        return element("span", "–", element("span", "no ratio", class_="hidden-text"), class_="ratio")
+        return tag.span("–", tag.span("no ratio", class_="hidden-text"), class_="ratio")
     rare = each.candidates.value < RARE
     arrow = "▲" if ratio.low > 1 else "▼" if ratio.high < 1 and not rare else ""
     clear = {"▲": "over-represented", "▼": "under-represented"}.get(arrow, "")
-    return element(
-        "span",
-        element("b", f"{arrow} {ratio.value:.1f}×".strip(), class_="clear" if arrow else None, title=clear or None),
-        element("small", f"{ratio.low:.1f}–{ratio.high:.1f}"),
+    return tag.span(
+        tag.b(f"{arrow} {ratio.value:.1f}×".strip(), class_="clear" if arrow else None, title=clear or None),
+        tag.small(f"{ratio.low:.1f}–{ratio.high:.1f}"),
         class_="ratio",
     )
 
@@ -189,36 +188,36 @@ def deciders(heading: str, found: Sequence[Decider], chosen: Sequence[ChosenPred
     if not found:
         return None
     most = max(each.could for each in found)
-    rows = [element("li", _decider(each, most, one)) for each, one in zip(found, chosen, strict=True)]
-    return join([element("h4", heading), element("ul", *rows, class_="rows")])
+    rows = [tag.li(_decider(each, most, one)) for each, one in zip(found, chosen, strict=True)]
+    return join([tag.h4(heading), tag.ul(*rows, class_="rows")])
 
 
 def _decider(each: Decider, most: int, chosen: ChosenPredictions) -> Markup:
     name = sanitize(each.name, 32) if each.row is None else f"{sanitize(each.name, 32)} ({each.row})"
     parts = [
-        element("rect", x=0, y=5, width=percent(each.could / most), height=8, class_="could"),
-        element("rect", x=0, y=5, width=percent(each.decides / most), height=8, class_="decides"),
+        tag.rect(x=0, y=5, width=percent(each.could / most), height=8, class_="could"),
+        tag.rect(x=0, y=5, width=percent(each.decides / most), height=8, class_="decides"),
     ]
     return chosen.button(
-        element("span", element("bdi", name), class_="what"),
-        element("svg", *parts, width="100%", height=ROW, aria_hidden="true"),
-        element("span", element("b", f"{each.decides}"), element("small", f"of {each.could}"), class_="ratio"),
+        tag.span(tag.bdi(name), class_="what"),
+        tag.svg(*parts, width="100%", height=ROW, aria_hidden="true"),
+        tag.span(tag.b(f"{each.decides}"), tag.small(f"of {each.could}"), class_="ratio"),
         kind="row",
     )
 
 
 def comparison_rows(rows: Sequence[tuple[str, Share, ChosenPredictions]]) -> Markup:
     """Shares on which two models agree."""
-    made = (element("li", _agreement(*row)) for row in rows)
-    return join([_scale("", ""), element("ul", *made, class_="rows")])
+    made = (tag.li(_agreement(*row)) for row in rows)
+    return join([_scale("", ""), tag.ul(*made, class_="rows")])
 
 
 def _agreement(what: str, share: Share, chosen: ChosenPredictions) -> Markup:
-    dot = element("circle", cx=percent(share.value), cy=9, r=5, class_="decisive")
-    figure = element("b", percent_words(share.value)), element("small", between(share))
+    dot = tag.circle(cx=percent(share.value), cy=9, r=5, class_="decisive")
+    figure = tag.b(percent_words(share.value)), tag.small(between(share))
     return chosen.button(
-        element("span", what, class_="what"),
-        element("svg", *_rules(), _band(share), dot, width="100%", height=ROW, aria_hidden="true"),
-        element("span", *figure, class_="ratio"),
+        tag.span(what, class_="what"),
+        tag.svg(*_rules(), _band(share), dot, width="100%", height=ROW, aria_hidden="true"),
+        tag.span(*figure, class_="ratio"),
         kind="row",
     )

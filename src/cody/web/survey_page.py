@@ -17,9 +17,8 @@ from cody.study.shares import Contrast, Share
 from cody.utils.words import count, earlier, is_date, moment, sanitize, zone_name
 from cody.web.commands import decision_options
 from cody.web.file import SURVEY_TITLE
-from cody.web.markup import Child, Markup, element, join, link
+from cody.web.markup import Child, Markup, card, join, link, report_head, row, table, tag, tile
 from cody.web.page import data_block, document, save_buttons
-from cody.web.parts import card, report_head, row, table, tile
 from cody.web.survey_charts import (
     ChosenPredictions,
     between,
@@ -82,8 +81,8 @@ def survey_page(
         _extremes(panels, lists),
         _formulas(surveys),
     ]
-    charts = element("div", *sections, class_="figures")
-    body = element("main", charts, _list(panels, page_of), class_="survey")
+    charts = tag.div(*sections, class_="figures")
+    body = tag.main(charts, _list(panels, page_of), class_="survey")
     data = data_block({"lists": list(zip(lists.titles, lists.numbers, strict=True)), "file": "survey"})
     title = f"{SURVEY_TITLE} {' and '.join(sanitize(each.model, 40) for each in surveys)}"
     return document(title, join([body, data]), ["survey.js save.js"], served=False, styles=["survey.css"])
@@ -118,15 +117,10 @@ def _section(key: str, title: str, words: str, *parts: Child, saved: bool = True
 
 def _side_by_side(panels: Sequence[Panel], draw: Callable[[Panel], Child]) -> Markup:
     drawn = (
-        element(
-            "div",
-            element("h3", panel.title, element("small", count(panel.part.links, "prediction"))),
-            draw(panel),
-            class_="panel",
-        )
+        tag.div(tag.h3(panel.title, tag.small(count(panel.part.links, "prediction"))), draw(panel), class_="panel")
         for panel in panels
     )
-    return element("div", *drawn, class_="panels", data_drawn=True)
+    return tag.div(*drawn, class_="panels", data_drawn=True)
 
 
 # ---- the head --------------------------------------------------------------------------------------------------------
@@ -180,7 +174,7 @@ def _headline(panel: Panel) -> Markup:
     events = f"a single {name}" if enough.edits == 1 else f"at most {count(enough.edits, name)}"
     if not enough.share.value:
         return join([f"No change of {events} was found that flips {_kind(panel)}."])
-    interval = element("small", f" ({between(enough.share)})")
+    interval = tag.small(f" ({between(enough.share)})")
     flip = f" of {_kind(panel)} flip if {events} {'is' if enough.edits == 1 else 'are'} changed."
     return join([percent_words(enough.share.value), interval, flip])
 
@@ -228,7 +222,7 @@ def _fragility(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
         sizes, points = [len(each.events) for each in panel.part.predictions], panel.part.fragility
         curve = fragility(sizes, points, [behind(panel, each.edits) for each in points], panel.survey.edit_name)
         notes = (
-            element("p", text, class_="note")
+            tag.p(text, class_="note")
             for text in (_beyond(sizes, points[-1].edits, panel.survey.edit_name), advice)
             if text
         )
@@ -265,7 +259,7 @@ def _decisive(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
             *((each, _is_among(most)) for each, most in zip(part.latest, LATEST, strict=bool(part.latest))),
             *((each, _has("repeated", True)) for each in (part.repetition,) if each is not None),
         ]
-        notes = (element("p", text, class_="note") for text in (part.caution, panel.survey.units_note) if text)
+        notes = (tag.p(text, class_="note") for text in (part.caution, panel.survey.units_note) if text)
         return join([_contrasts(panel, tests, lists), *notes])
 
     words = (
@@ -301,15 +295,13 @@ def _medians(panel: Panel) -> Markup | None:
     now = panel.part.predictions[0].time
     old, usual = (earlier(now - each, now) for each in (age.decisive, age.candidates))
     things = f"{_called(panel.survey)}s"
-    return element(
-        "p", f"Half of the decisive {things} are at most {old} old; of all candidates, {usual}.", class_="note"
-    )
+    return tag.p(f"Half of the decisive {things} are at most {old} old; of all candidates, {usual}.", class_="note")
 
 
 def _contrasts(panel: Panel, tests: Sequence[tuple[Contrast, Test]], lists: PredictionLists) -> Markup:
     """Rows of shares; behind each, the predictions with such a decisive event."""
     if not tests:
-        return element("p", "No counterfactual was found for any of these predictions.", class_="note")
+        return tag.p("No counterfactual was found for any of these predictions.", class_="note")
 
     def behind(what: str, holds: Test) -> ChosenPredictions:
         numbers = panel.numbers(lambda one: any(map(holds, one.events)))
@@ -333,7 +325,7 @@ def _survival(panels: Sequence[Panel]) -> Markup | None:
 
 def _survival_table(panel: Panel) -> Markup:
     if not panel.part.survival:
-        return element("p", "No counterfactual was found for any of these predictions.", class_="note")
+        return tag.p("No counterfactual was found for any of these predictions.", class_="note")
     rows = (
         row(sanitize(each.what, 40), f"{each.tested:,}", _with_interval(each.holds)) for each in panel.part.survival
     )
@@ -343,7 +335,7 @@ def _survival_table(panel: Panel) -> Markup:
 def _with_interval(share: Share | None) -> Child:
     if share is None:
         return "–"
-    return join([element("b", percent_words(share.value)), element("small", f" ({between(share)})")])
+    return join([tag.b(percent_words(share.value)), tag.small(f" ({between(share)})")])
 
 
 def _who(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
@@ -363,7 +355,7 @@ def _who(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
             deciders("Nodes", nodes, [decided_by_node(panel, each.name) for each in nodes]),
             deciders(f"{capital(called)}s", events, [decided_by_event(panel, each.row) for each in events]),
         )
-        return join(parts) or element("p", f"No node and no {called} decides more than one prediction.", class_="note")
+        return join(parts) or tag.p(f"No node and no {called} decides more than one prediction.", class_="note")
 
     words = (
         f"Nodes and {called}s that are decisive for several predictions. Predictions about a node itself are left out. "
@@ -402,14 +394,14 @@ def _ends(title: str, examples: Sequence[Example], panel: Panel, lists: Predicti
 
     if not examples:
         return None
-    return join([element("h4", title), element("ul", *map(row, examples), class_="ends-list")])
+    return join([tag.h4(title), tag.ul(*map(row, examples), class_="ends-list")])
 
 
 def _choice(chosen: ChosenPredictions, one: Example | ExplainedByBoth, *facts: str) -> Markup:
     """A prediction that can be selected, with what is said about it."""
-    named = element("span", link(one.src, one.dst, 20), class_="what")
-    figures = (element("span", each, class_="prediction") for each in facts)
-    return element("li", chosen.button(named, *figures, kind="one"))
+    named = tag.span(link(one.src, one.dst, 20), class_="what")
+    figures = (tag.span(each, class_="prediction") for each in facts)
+    return tag.li(chosen.button(named, *figures, kind="one"))
 
 
 def _comparison(found: ModelComparison, panels: Sequence[Panel], lists: PredictionLists) -> Markup:
@@ -437,19 +429,16 @@ def _comparison(found: ModelComparison, panels: Sequence[Panel], lists: Predicti
     if found.apart:
         apart = lists.add(f"{one} and {other} disagree", of(set(found.apart)))
         text = f"{count(len(found.apart), 'prediction')} on which they disagree"
-        lists_.append(element("p", apart.button(element("span", text, class_="what"), kind="one")))
+        lists_.append(tag.p(apart.button(tag.span(text, class_="what"), kind="one")))
     words = (
         f"{one} and {other} on the same {count(found.links, 'event')}. A reason is the counterfactual that was found."
     )
-    sides = element("div", *(element("div", each, class_="panel") for each in lists_ if each), class_="panels")
+    sides = tag.div(*(tag.div(each, class_="panel") for each in lists_ if each), class_="panels")
     return _section("comparison", "Do the two models agree?", words, comparison_rows(shown), sides)
 
 
 def _pairs(
-    title: str,
-    pairs: Sequence[ExplainedByBoth],
-    of: Callable[[set[int]], list[int]],
-    lists: PredictionLists,
+    title: str, pairs: Sequence[ExplainedByBoth], of: Callable[[set[int]], list[int]], lists: PredictionLists
 ) -> Markup | None:
     if not pairs:
         return None
@@ -458,7 +447,7 @@ def _pairs(
         chosen = lists.add(f"{sanitize(pair.src, 20)} → {sanitize(pair.dst, 20)}, both models", of({pair.event}))
         sides = f"{count(len(pair.rows), 'event')} and {len(pair.others)}, overlap {pair.overlap:.2f}"
         rows.append(_choice(chosen, pair, sides))
-    return join([element("h3", title), element("ul", *rows, class_="ends-list")])
+    return join([tag.h3(title), tag.ul(*rows, class_="ends-list")])
 
 
 def _formulas(surveys: Sequence[Survey]) -> Markup:
@@ -478,8 +467,8 @@ def _formulas(surveys: Sequence[Survey]) -> Markup:
         ("Data", sanitize(surveys[0].data, 80)),
         ("Search", sanitize(surveys[0].explainer, 80)),
     ]
-    listed = element("dl", *(join([element("dt", key), element("dd", value)]) for key, value in entries))
-    return element("section", element("h2", "How each figure is computed"), listed, class_="card part-formulas")
+    listed = tag.dl(*(join([tag.dt(key), tag.dd(value)]) for key, value in entries))
+    return tag.section(tag.h2("How each figure is computed"), listed, class_="card part-formulas")
 
 
 # ---- the predictions -------------------------------------------------------------------------------------------------
@@ -487,23 +476,20 @@ def _formulas(surveys: Sequence[Survey]) -> Markup:
 
 def _list(panels: Sequence[Panel], page_of: PageOf | None) -> Markup:
     total = sum(len(panel.part.predictions) for panel in panels)
-    field = element("input", type="search", id="filter", placeholder="Find a node or event", autocomplete="off")
+    field = tag.input(type="search", id="filter", placeholder="Find a node or event", autocomplete="off")
     several = len({panel.place for panel in panels}) > 1
-    return element(
-        "section",
-        element(
-            "header",
-            element("h2", "The predictions", id="list-title", tabindex=-1),
-            element("p", f"All {total:,}. Select a figure to see those behind it.", id="chosen", role="status"),
-            element(
-                "div",
-                element("label", element("span", "Find a node or event", class_="hidden-text"), field),
-                element("button", "Show all", type="button", id="all", hidden=True),
-                element("button", "Back to the figure", type="button", id="back", hidden=True),
+    return tag.section(
+        tag.header(
+            tag.h2("The predictions", id="list-title", tabindex=-1),
+            tag.p(f"All {total:,}. Select a figure to see those behind it.", id="chosen", role="status"),
+            tag.div(
+                tag.label(tag.span("Find a node or event", class_="hidden-text"), field),
+                tag.button("Show all", type="button", id="all", hidden=True),
+                tag.button("Back to the figure", type="button", id="back", hidden=True),
                 class_="controls",
             ),
         ),
-        element("ol", *_items(panels, page_of, several=several), class_="predictions", tabindex=0),
+        tag.ol(*_items(panels, page_of, several=several), class_="predictions", tabindex=0),
         class_="card part-list",
         aria_labelledby="list-title",
     )
@@ -522,16 +508,15 @@ def _item(number: int, each: Example, panel: Panel, href: str | None, *, several
     about = f"event {each.event} · {moment(each.time)} · {text}, {_figure(each, panel.survey)}"
     shown = [_event(event, each) for event in each.events[:MOST_EVENTS]]
     if len(each.events) > MOST_EVENTS:
-        shown.append(element("li", f"and {len(each.events) - MOST_EVENTS} more", class_="more"))
-    return element(
-        "li",
-        element("h3", link(each.src, each.dst, 30)),
-        element("p", f"{sanitize(panel.survey.model, 30)} · {about}" if several else about, class_="about"),
-        element("p", each.reason) if each.reason else None,
-        element("p", each.sentence, class_="about" if each.reason else None),
-        element("p", _held_in(each.held_in), class_="about") if each.held_in else None,
-        element("ul", *shown, class_="events") if shown else None,
-        element("p", _way_on(each, panel.survey, href), class_="on"),
+        shown.append(tag.li(f"and {len(each.events) - MOST_EVENTS} more", class_="more"))
+    return tag.li(
+        tag.h3(link(each.src, each.dst, 30)),
+        tag.p(f"{sanitize(panel.survey.model, 30)} · {about}" if several else about, class_="about"),
+        tag.p(each.reason) if each.reason else None,
+        tag.p(each.sentence, class_="about" if each.reason else None),
+        tag.p(_held_in(each.held_in), class_="about") if each.held_in else None,
+        tag.ul(*shown, class_="events") if shown else None,
+        tag.p(_way_on(each, panel.survey, href), class_="on"),
         data_p=number,
     )
 
@@ -554,19 +539,17 @@ def _event(event: Decisive, each: Example) -> Markup:
     mark = {REMOVED: "✕", ADDED: "+", MOVED: "↔"}.get(event.edit, "•")
     kind = {REMOVED: "", ADDED: "added, ", MOVED: "moved, "}.get(event.edit, "")
     before = f"{kind}{earlier(event.time, each.time)} before · {event.relation}"
-    return element(
-        "li", element("span", mark, aria_hidden="true"), link(event.src, event.dst, 20), element("small", before)
-    )
+    return tag.li(tag.span(mark, aria_hidden="true"), link(event.src, event.dst, 20), tag.small(before))
 
 
 def _way_on(each: Example, survey: Survey, href: str | None) -> Markup:
     """The explanation's page, or the command that explains it."""
     if href is not None:
-        return element("a", f"Explanation of event {each.event} →", href=href)
+        return tag.a(f"Explanation of event {each.event} →", href=href)
     given = {"--data": survey.data, "--model": survey.model}
     if survey.data == survey.model:
         del given["--data"]  # they come with the model
     options = [f"{name} {shlex.quote(value)}" for name, value in given.items() if value != DEFAULTS[name]]
     if survey.decision:
         options += map(shlex.quote, decision_options(decision_in_part(survey.decision, each.dst)))
-    return element("code", " ".join(["cody explain --event", str(each.event), *map(sanitize, options)]))
+    return tag.code(" ".join(["cody explain --event", str(each.event), *map(sanitize, options)]))

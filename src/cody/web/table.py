@@ -10,8 +10,7 @@ from cody.models.margins import flips
 from cody.utils.words import count, heading_of_times, moment, sanitize
 from cody.web.charts import outcome
 from cody.web.facts import REMOVED, Facts
-from cody.web.markup import Markup, element, join, link, percent
-from cody.web.parts import cell, row, table
+from cody.web.markup import Markup, cell, join, link, percent, row, table, tag
 
 COLUMNS = (
     ("on", "happened"),
@@ -34,9 +33,8 @@ def candidates_table(facts: Facts, chosen: frozenset[int]) -> Markup:
         "alone": f"{facts.gauge.word} if changed alone",
     }
     heads = (
-        element(
-            "th",
-            element("button", titles.get(key, title), type="button", data_sort=key),
+        tag.th(
+            tag.button(titles.get(key, title), type="button", data_sort=key),
             scope="col",
             class_=key,
             aria_sort="descending" if key == "alone" else None,
@@ -44,11 +42,10 @@ def candidates_table(facts: Facts, chosen: frozenset[int]) -> Markup:
         for key, title in COLUMNS
     )
     rows = list(_rows(facts, chosen))
-    return element(
-        "table",
-        element("caption", f"Candidate {facts.thing}s", class_="hidden-text"),
-        element("thead", element("tr", *heads)),
-        element("tbody", *rows),
+    return tag.table(
+        tag.caption(f"Candidate {facts.thing}s", class_="hidden-text"),
+        tag.thead(tag.tr(*heads)),
+        tag.tbody(*rows),
         class_="candidates",
     )
 
@@ -58,36 +55,26 @@ def _rows(facts: Facts, chosen: frozenset[int]) -> Iterator[Markup]:
     for number in sorted(latest_first, key=lambda number: -facts.strength(number)):
         event = facts.why.candidates[number]
         on = (number in chosen) == (event.edit != REMOVED)
-        box = element(
-            "input",
-            type="checkbox",
-            checked=on,
-            aria_label=f"happened: {facts.phrase(event)}",
-            data_toggle=number,
-        )
+        box = tag.input(type="checkbox", checked=on, aria_label=f"happened: {facts.phrase(event)}", data_toggle=number)
         kind = facts.edit(event)
         remark = ", ".join(part for part in (kind, event.carries) if part)
         name = str(event.row if event.edit == REMOVED else event.replaces if event.replaces is not None else "new")
         cells = (
-            element("td", box, class_="on"),
-            element("td", name, class_="row"),
-            element(
-                "th",
+            tag.td(box, class_="on"),
+            tag.td(name, class_="row"),
+            tag.th(
                 _unit_cell(facts, event),
-                element("small", f", {remark}") if remark else None,
-                element("small", ", ", element("span", f"{facts.before(event)} before"), class_="narrow"),
+                tag.small(f", {remark}") if remark else None,
+                tag.small(", ", tag.span(f"{facts.before(event)} before"), class_="narrow"),
                 scope="row",
             ),
-            element("td", facts.when(event), class_="when"),
-            element("td", facts.before(event), class_="before"),
-            element("td", str(facts.distance(event)), class_="hops"),
-            element("td", *_alone(facts, number), class_="alone"),
+            tag.td(facts.when(event), class_="when"),
+            tag.td(facts.before(event), class_="before"),
+            tag.td(str(facts.distance(event)), class_="hops"),
+            tag.td(*_alone(facts, number), class_="alone"),
         )
-        yield element(
-            "tr",
-            *cells,
-            data_e=number,
-            class_=" ".join(["imagined"] * bool(kind) + ["changed"] * (number in chosen)) or None,
+        yield tag.tr(
+            *cells, data_e=number, class_=" ".join(["imagined"] * bool(kind) + ["changed"] * (number in chosen)) or None
         )
 
 
@@ -95,14 +82,14 @@ def _alone(facts: Facts, number: int) -> Iterator[Markup]:
     """The score or lead with only this one changed, and a bar from the original one to it."""
     known = facts.alone(number)
     if known is None:
-        yield element("span", "not evaluated", class_="unevaluated")
+        yield tag.span("not evaluated", class_="unevaluated")
         return
     share, lower = 0.5 * facts.strength(number), known.logit < facts.why.original
-    bar = element("rect", x=percent(0.5 - share * lower), y=4, width=percent(max(share, 0.006)), height=6)
-    yield element("span", facts.gauge.in_full(known.logit))
-    yield element("svg", bar, class_=f"mini {facts.effect(number)}", aria_hidden="true")
+    bar = tag.rect(x=percent(0.5 - share * lower), y=4, width=percent(max(share, 0.006)), height=6)
+    yield tag.span(facts.gauge.in_full(known.logit))
+    yield tag.svg(bar, class_=f"mini {facts.effect(number)}", aria_hidden="true")
     turned = flips(facts.why.original, known.logit)
-    yield element("span", outcome(facts, known.logit), class_="turned" if turned else "same")
+    yield tag.span(outcome(facts, known.logit), class_="turned" if turned else "same")
 
 
 def _unit_cell(facts: Facts, event: Event) -> Markup:
@@ -112,14 +99,12 @@ def _unit_cell(facts: Facts, event: Event) -> Markup:
         return facts.link(event)
     events = [each for each in facts.why.unit_events if each.row in {*unit.rows, *unit.dependants}]
     if not events:
-        return join([facts.link(event), element("small", _about_unit(facts, unit))])
-    listed = [
-        element("li", f"{each.row}: ", link(each.src, each.dst), f", {moment(each.time)}") for each in reversed(events)
-    ]
+        return join([facts.link(event), tag.small(_about_unit(facts, unit))])
+    listed = [tag.li(f"{each.row}: ", link(each.src, each.dst), f", {moment(each.time)}") for each in reversed(events)]
     more = len({*unit.rows, *unit.dependants}) - len(events)
-    older = element("li", f"and {count(more, f'older {facts.why.event_name}')}") if more > 0 else None
-    opened = element("ul", *listed, older, class_="unit")
-    return element("details", element("summary", facts.link(event), element("small", _about_unit(facts, unit))), opened)
+    older = tag.li(f"and {count(more, f'older {facts.why.event_name}')}") if more > 0 else None
+    opened = tag.ul(*listed, older, class_="unit")
+    return tag.details(tag.summary(facts.link(event), tag.small(_about_unit(facts, unit))), opened)
 
 
 def _about_unit(facts: Facts, unit: ChangedUnit) -> str:

@@ -9,7 +9,7 @@ from cody.explaining.explanation import Event
 from cody.web.axes import Axis, axes
 from cody.web.facts import REMOVED, SLIGHT, UNKNOWN, Facts
 from cody.web.lanes import Lane, lanes
-from cody.web.markup import Markup, element, percent
+from cody.web.markup import Markup, percent, tag
 
 AXIS_ROOM = 26.0  # pixels below the lanes for the labels of the axis
 LINK_GAP = 22.0  # pixels between the past events and the explained link
@@ -31,13 +31,12 @@ def timeline(facts: Facts, chosen: frozenset[int]) -> tuple[Markup, list[Axis]]:
     beside = [event for event in why.surroundings.events if _shows(event, rows)] if why.surroundings else []
     layouts = axes([event.time for event in [*why.candidates, *beside]], why.query.time)
     places, shown = layouts[0].places, {lane.y: lane for lane in rows.values()}.values()
-    plot = element(
-        "svg",
+    plot = tag.svg(
         *(_lane(lane, facts) for lane in shown),
         *(_ticks(axis, height, hidden=axis is not layouts[0]) for axis in layouts),
-        element("g", *_beside(beside, places, len(why.candidates), rows), class_="beside", aria_hidden="true"),
-        element("g", *_candidates(facts, places, rows, chosen), class_="events"),
-        element("g", *_tags(facts, places, rows), aria_hidden="true"),
+        tag.g(*_beside(beside, places, len(why.candidates), rows), class_="beside", aria_hidden="true"),
+        tag.g(*_candidates(facts, places, rows, chosen), class_="events"),
+        tag.g(*_tags(facts, places, rows), aria_hidden="true"),
         _explained_link(facts, rows),
         class_="plot",
         width="100%",
@@ -45,15 +44,14 @@ def timeline(facts: Facts, chosen: frozenset[int]) -> tuple[Markup, list[Axis]]:
         role="group",
         aria_label="Timeline of the past events. Arrow keys go from event to event, space switches one off or on.",
     )
-    labels = element(
-        "svg",
+    labels = tag.svg(
         *(_label(lane, facts) for lane in shown),
         class_="names",
         width=_room_for_names(facts, shown),
         height=height + AXIS_ROOM,
         aria_hidden="true",
     )
-    return element("div", labels, plot, class_="timeline", data_drawn=True), layouts
+    return tag.div(labels, plot, class_="timeline", data_drawn=True), layouts
 
 
 def _room_for_names(facts: Facts, shown: Collection[Lane]) -> float:
@@ -73,7 +71,7 @@ def _others(lane: Lane) -> str:
 
 def _lane(lane: Lane, facts: Facts) -> Markup:
     kind = "lane end" if lane.name in (facts.why.src, facts.why.dst) else "lane"
-    return element("line", class_=kind, x1=0, x2="100%", y1=lane.y, y2=lane.y)
+    return tag.line(class_=kind, x1=0, x2="100%", y1=lane.y, y2=lane.y)
 
 
 def _label(lane: Lane, facts: Facts) -> Markup:
@@ -81,17 +79,17 @@ def _label(lane: Lane, facts: Facts) -> Markup:
     label, short = facts.labels[lane.name], facts.short_labels[lane.name]
     if lane.shared > 1:
         label = short = _others(lane)
-    parts = [element("tspan", label)] if label == short else [element("tspan", label), element("tspan", short)]
-    return element("text", *parts, class_=kind, x="100%", y=lane.y)
+    parts = [tag.tspan(label)] if label == short else [tag.tspan(label), tag.tspan(short)]
+    return tag.text(*parts, class_=kind, x="100%", y=lane.y)
 
 
 def _ticks(axis: Axis, height: float, *, hidden: bool) -> Markup:
-    lines = [element("line", x1=percent(tick.at), x2=percent(tick.at), y1=4, y2=height + 4) for tick in axis.ticks]
+    lines = [tag.line(x1=percent(tick.at), x2=percent(tick.at), y1=4, y2=height + 4) for tick in axis.ticks]
     labels = [
-        element("text", tick.label, x=percent(tick.at), y=height + 20, class_="start" if tick.at < 0.1 else None)
+        tag.text(tick.label, x=percent(tick.at), y=height + 20, class_="start" if tick.at < 0.1 else None)
         for tick in axis.ticks
     ]
-    return element("g", *lines, *labels, class_="ticks", data_axis=axis.key, hidden=hidden, aria_hidden="true")
+    return tag.g(*lines, *labels, class_="ticks", data_axis=axis.key, hidden=hidden, aria_hidden="true")
 
 
 def _arc(event: Event, rows: dict[str, Lane]) -> tuple[str, float, float]:
@@ -119,14 +117,12 @@ def _candidates(
         effect = facts.effect(number)
         width = THINNEST + (THICKEST - THINNEST) * facts.strength(number) * (effect != SLIGHT)
         imagined = "" if event.edit == REMOVED else " imagined"
-        yield element(
-            "svg",
-            element(
-                "g",
-                element("path", d=path, class_="arc", stroke_width=width),
-                element("circle", cx=0, cy=rows[event.src].y, r=1.8 if effect in (SLIGHT, UNKNOWN) else 3.2),
-                None if imagined else element("circle", class_="halo", cx=x, cy=y, r=arm),
-                None if imagined else element("path", class_="cross", d=_cross(x, y, arm)),
+        yield tag.svg(
+            tag.g(
+                tag.path(d=path, class_="arc", stroke_width=width),
+                tag.circle(cx=0, cy=rows[event.src].y, r=1.8 if effect in (SLIGHT, UNKNOWN) else 3.2),
+                None if imagined else tag.circle(class_="halo", cx=x, cy=y, r=arm),
+                None if imagined else tag.path(class_="cross", d=_cross(x, y, arm)),
                 class_=f"event {effect}{imagined}" + (" changed" if number in chosen else ""),
                 data_e=number,
                 aria_label=f"{facts.phrase(event)}; {facts.said_alone(number)}",
@@ -156,8 +152,8 @@ def _tags(facts: Facts, places: Sequence[float], rows: dict[str, Lane]) -> Itera
         room = max(places[number], 1 - places[number]) * USUAL_WIDTH
         words = f"{which}, {when}" if (len(which) + len(when)) * TAG_LETTER < room else when
         left = places[number] * USUAL_WIDTH > len(words) * TAG_LETTER or places[number] > 0.5
-        text = element("text", words, class_="tag end" if left else "tag", x=x - 12 if left else x + 14, y=last)
-        yield element("svg", text, x=percent(places[number]), data_at=number)
+        text = tag.text(words, class_="tag end" if left else "tag", x=x - 12 if left else x + 14, y=last)
+        yield tag.svg(text, x=percent(places[number]), data_at=number)
 
 
 def _off_the_lanes(y: float, rows: dict[str, Lane]) -> float:
@@ -167,8 +163,8 @@ def _off_the_lanes(y: float, rows: dict[str, Lane]) -> float:
 
 def _beside(events: Sequence[Event], places: Sequence[float], first: int, rows: dict[str, Lane]) -> Iterator[Markup]:
     for number, event in enumerate(events, start=first):
-        path = element("path", d=_arc(event, rows)[0])
-        yield element("svg", path, x=percent(places[number]), data_at=number)
+        path = tag.path(d=_arc(event, rows)[0])
+        yield tag.svg(path, x=percent(places[number]), data_at=number)
 
 
 def _explained_link(facts: Facts, rows: dict[str, Lane]) -> Markup:
@@ -178,13 +174,12 @@ def _explained_link(facts: Facts, rows: dict[str, Lane]) -> Markup:
     middle = (start + end) / 2 if start != end else start - 12
     direction = 5 if end >= start else -5
     path = f"M{LINK_GAP} {start:g}V{end:g}m-4 {-direction}l4 {direction}l4 {-direction}"
-    lanes_of_ends = (element("path", d=f"M0 {y:g}h36", class_="lane end") for y in {start, end})
-    return element(
-        "svg",
+    lanes_of_ends = (tag.path(d=f"M0 {y:g}h36", class_="lane end") for y in {start, end})
+    return tag.svg(
         *lanes_of_ends,
-        element("path", d=path),
-        element("circle", cx=LINK_GAP, cy=middle, r=9),
-        element("text", "?", x=LINK_GAP, y=middle),
+        tag.path(d=path),
+        tag.circle(cx=LINK_GAP, cy=middle, r=9),
+        tag.text("?", x=LINK_GAP, y=middle),
         x="100%",
         class_="explained",
         aria_hidden="true",
