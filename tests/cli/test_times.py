@@ -11,7 +11,7 @@ import pytest
 import cody
 from cody.errors import TimeWarning
 from cody.models.toy import ToyModel
-from cody.web.axes import axes
+from cody.web.timeline import axes
 from commands import run
 
 MILLISECONDS = [1_741_000_000_000 + 1000 * second for second in range(0, 3600, 60)]  # an hour

@@ -25,10 +25,9 @@ from cody.search import greedy
 from cody.search.proposals import alterations, removals
 from cody.study.explainers import EDITS
 from cody.web import write_page
-from cody.web.axes import axes
 from cody.web.commands import edit_option, explain_command
 from cody.web.facts import Facts
-from cody.web.lanes import lanes
+from cody.web.timeline import axes, lanes
 from web.explained import BIDI, EVIL, cut_short, imagined, large, nothing, toy
 
 

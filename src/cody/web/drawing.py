@@ -14,9 +14,8 @@ from cody.explaining.explanation import Event, Explanation
 from cody.models.decision import InTop
 from cody.utils.extras import missing
 from cody.utils.files import check_target, write_atomically
-from cody.web.axes import Axis, axes
 from cody.web.facts import AGAINST, FOR, REMOVED, Facts
-from cody.web.lanes import lanes
+from cody.web.timeline import Axis, axes, lanes
 
 try:
     from matplotlib import rc_context

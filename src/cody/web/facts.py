@@ -7,21 +7,20 @@ is; of a score, on which side of the line it lies.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import takewhile
+from itertools import combinations, takewhile
 from typing import Any, NamedTuple
 from unicodedata import east_asian_width
 
 from cody.explaining.explanation import ChangedUnit, Event, Explanation
+from cody.models.contract import Change
 from cody.models.decision import Above, Decision, InTop, Standing, State
 from cody.models.margins import flips
 from cody.search.result import distinct
-from cody.utils.words import count, earlier, moment, sanitize
-from cody.web.clicks import scored_clicks
+from cody.utils.words import count, earlier, sanitize
 from cody.web.gauge import Gauge, gauge, outcome
-from cody.web.lanes import distances
 from cody.web.markup import Markup, link, tag
 
 SHORT = 20  # characters that fit beside a lane or in a table
@@ -34,6 +33,9 @@ NOTICEABLE = 0.005  # of the gauge, or in score: a smaller effect is drawn as ne
 REMOVED = "removed"
 MOST_SHOWN = 3  # maximum number of counterfactuals, including those that were not verified separately
 OWN_LANES = 10  # nodes besides the ends that have a lane of their own, if there are many
+IMAGINED = {"added": "imagined", "moved": "moved to this time", "altered": "altered"}  # kinds of edits, in words
+SECONDS = 3.0  # that scoring first clicks may take; shipped models need a tenth of a second
+SMALL_ANSWER = 8  # all pairs within an answer up to this size are scored, too
 
 
 class NamedChange(NamedTuple):
@@ -138,23 +140,23 @@ class Facts:
     def figure(self, known: KnownChange) -> str:
         """What is shown of a prediction besides its margin: its rank, say; empty if there is nothing, or not known."""
         shown, first = figure(self.why.decision, State(known.logit, known.standing)), self.standings.get(())
-        if (
-            not shown
-            or not known.change
-            or first is None
-            or first.rank is None
-            or not isinstance(self.why.decision, InTop)
-        ):
-            return shown
-        return shown.replace(": ", f": {first.rank:,} → ", 1)
+        if shown and known.change and first and first.rank is not None and isinstance(self.why.decision, InTop):
+            return shown.replace(": ", f": {first.rank:,} → ", 1)
+        return shown
 
     @cached_property
     def clicks(self) -> dict[tuple[int, ...], float]:
-        """What first clicks lead to, where the search did not evaluate it."""
+        """What first clicks lead to, where the search did not evaluate it.
+
+        A page has no model. So these sets are scored when it is made, as far as there is time, and stored in it.
+        """
+        if self.served or self.why.rescore is None:
+            return {}
         rows = [event.row for event in self.why.candidates]
         offered = [frozenset(rows[number] for number in state.change) for state in self.states]
-        searched = {frozenset(rows[number] for number in known.change): known.logit for known in self.known}
-        scored = {} if self.served else scored_clicks(self.why, offered, searched)
+        searched = {frozenset(rows[number] for number in known.change) for known in self.known}
+        unknown = [change for change in dict.fromkeys(first_clicks(rows, offered)) if change not in searched]
+        scored = self.why.rescore(unknown, SECONDS) if unknown else {}
         return {tuple(sorted(self._numbers(change))): margin for change, margin in scored.items()}
 
     @cached_property
@@ -216,24 +218,16 @@ class Facts:
         why = self.why
         states = [NamedChange("Nothing changed", (), True)]
         if why.rows:
-            states.append(NamedChange(self.answer_name, self._numbers(why.rows), why.is_counterfactual))
-        verified = [NamedChange("", self._numbers(other.rows), True) for other in why.alternatives]
-        shown = {frozenset(state.change) for state in [*states, *verified]}
-        flipping_sets = [
-            self._numbers(rows) for rows in self._other_ways() if frozenset(self._numbers(rows)) not in shown
-        ]
-        others = verified + [
-            NamedChange("", change, False) for change in flipping_sets[: max(0, MOST_SHOWN - len(verified))]
-        ]
+            answer = "The answer" if why.is_counterfactual else "The closest set"
+            answer = f"The named {self.event}s" if why.factual else answer
+            states.append(NamedChange(answer, self._numbers(why.rows), why.is_counterfactual))
+        verified = [(self._numbers(other.rows), True) for other in why.alternatives]
+        shown = {frozenset(change) for change in [*(state.change for state in states), *(rows for rows, _ in verified)]}
+        found = [self._numbers(rows) for rows in self._other_ways()]
+        others = verified + [(change, False) for change in found if frozenset(change) not in shown]
         kind = "Alternative" if why.rows else "Counterfactual"
-        named = [state._replace(name=f"{kind} {place}") for place, state in enumerate(others, start=1)]
-        return states + named
-
-    @property
-    def answer_name(self) -> str:
-        if self.why.factual:
-            return f"The named {self.event}s"
-        return "The answer" if self.why.is_counterfactual else "The closest set"
+        named = enumerate(others[: max(MOST_SHOWN, len(verified))], start=1)
+        return states + [NamedChange(f"{kind} {place}", *other) for place, other in named]
 
     def _other_ways(self) -> list[frozenset[int]]:
         """Counterfactuals that the search found besides the answer; none contains another."""
@@ -247,11 +241,6 @@ class Facts:
         ordered = sorted(rows) if isinstance(rows, frozenset) else rows
         return tuple(self.number[row] for row in ordered)
 
-    def labels_of(self, number: int) -> str:
-        """The nodes of a candidate, without direction."""
-        event = self.why.candidates[number]
-        return f"{self.labels[event.src]} and {self.labels[event.dst]}"
-
     def before(self, event: Event) -> str:
         return earlier(event.time, self.why.query.time)
 
@@ -263,14 +252,9 @@ class Facts:
         text = f"{self.labels[event.src]} → {self.labels[event.dst]}, {self.before(event)} before"
         return f"{text}, {event.carries}" if event.carries else text
 
-    def edit(self, event: Event) -> str:
-        """What it means to change this event."""
-        kinds = {"added": "imagined", "moved": "moved to this time", "altered": "altered"}
-        return kinds.get(event.edit, "")
-
     def beside(self, event: Event) -> str:
         """A remark shown next to an event. It begins with a comma, so that what is copied can be read."""
-        return ", ".join(["", *filter(None, [self.edit(event), f"{self.before(event)} before", event.carries])])
+        return ", ".join(["", *filter(None, [IMAGINED.get(event.edit), f"{self.before(event)} before", event.carries])])
 
     def said_alone(self, number: int) -> str:
         """The prediction with only this candidate changed, in words."""
@@ -278,9 +262,6 @@ class Facts:
         if known is None:
             return "not evaluated alone"
         return f"changed alone, the {self.gauge.word} is {known.score}: {self.outcome(known.logit)}"
-
-    def when(self, event: Event) -> str:
-        return moment(event.time)
 
     @property
     def past(self) -> str:
@@ -309,6 +290,50 @@ def figure(decision: Decision, state: State) -> str:
     return sanitize(f"{decision.headings[1]}: {decision.figure(state)}", 80)
 
 
+# First clicks
+
+
+def first_clicks(candidates: Sequence[int], offered: Sequence[Change]) -> Iterator[Change]:
+    """The sets that one click leads to, from nothing, then from each set that is offered; then pairs within those.
+
+    >>> [sorted(change) for change in first_clicks([1, 2, 3], [frozenset(), frozenset({1, 2})])]
+    [[1], [2], [3], [2], [1], [1, 2, 3], [1, 2]]
+    """
+    for start in offered:
+        yield from (start ^ {row} for row in candidates)
+    for start in offered:
+        if 1 < len(start) <= SMALL_ANSWER:
+            yield from map(frozenset, combinations(sorted(start), 2))
+
+
+# How far nodes are from the link
+
+
+def distances(why: Explanation) -> dict[str, int]:
+    """The distance of each node from the link: from the document, or else along the candidates."""
+    found = {why.src: 0, why.dst: 0}
+    if why.surroundings is not None:
+        found |= {node.name: node.hops for node in why.surroundings.nodes if node.name not in found}
+    else:
+        _follow(why.candidates, found)
+    furthest = max(found.values()) or 1
+    for event in [*why.candidates, *(why.surroundings.events if why.surroundings else ())]:
+        for end in (event.src, event.dst):
+            found.setdefault(end, furthest)
+    return found
+
+
+def _follow(events: Sequence[Event], found: dict[str, int]) -> None:
+    """Extend distances along events until nothing more can be reached."""
+    ring = 0
+    while ring in found.values():
+        for event in events:
+            for here, there in ((event.src, event.dst), (event.dst, event.src)):
+                if found.get(here) == ring:
+                    found.setdefault(there, ring + 1)
+        ring += 1
+
+
 # Short labels that distinguish long names
 
 
@@ -319,20 +344,16 @@ def labels(names: Collection[str], width: int = SHORT) -> dict[str, str]:
     {'ann.berger@example.org': 'ann.berger…', 'bob.doe@example.org': 'bob.doe…'}
     """
     shown = {name: sanitize(name, 400) for name in names}
-    first, last = 0, 0
-    if max(map(len, shown.values()), default=0) > width and len(shown) > 1:
+    first, last, longest = 0, 0, max(map(len, shown.values()), default=0)
+    if longest > width and len(shown) > 1:
         first = _shared(shown.values())
         last = _shared(text[first:][::-1] for text in shown.values())
     first, last = (length if length >= WORTH_CUTTING else 0 for length in (first, last))
-    if max(map(len, shown.values()), default=0) - last < width:
+    if longest - last < width:
         first = 0
-    cut = {name: _cut(text, first, last) for name, text in shown.items()}
-    return {name: sanitize(text, width // (1 + has_wide(text))) for name, text in cut.items()}
-
-
-def has_wide(text: str) -> bool:
-    """Whether letters of a text are twice as wide as others, as Chinese ones are."""
-    return any(east_asian_width(letter) in "WF" for letter in text)
+    begin, end = "…" * bool(first), "…" * bool(last)
+    cut = {name: f"{begin}{text[first : len(text) - last]}{end}" for name, text in shown.items()}
+    return {name: sanitize(text, width // (1 + _has_wide(text))) for name, text in cut.items()}
 
 
 def _shared(texts: Iterable[str]) -> int:
@@ -340,6 +361,6 @@ def _shared(texts: Iterable[str]) -> int:
     return sum(1 for _ in takewhile(lambda letters: len(set(letters)) == 1, zip(*texts, strict=False)))
 
 
-def _cut(text: str, first: int, last: int) -> str:
-    inner = text[first : len(text) - last]
-    return f"{'…' if first else ''}{inner}{'…' if last else ''}"
+def _has_wide(text: str) -> bool:
+    """Whether letters of a text are twice as wide as others, as Chinese ones are."""
+    return any(east_asian_width(letter) in "WF" for letter in text)

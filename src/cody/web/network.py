@@ -108,7 +108,8 @@ def _line(facts: Facts, chosen: frozenset[int], first: Spot, second: Spot, numbe
     imagined = {number for number in numbers if facts.why.candidates[number].edit != REMOVED}
     left = [number for number in numbers if (number in chosen) == (number in imagined)]
     states = {"gone": not left and len(imagined) < len(numbers), "imagined": left and imagined.issuperset(left)}
-    between = f"{facts.labels_of(numbers[0])}: {count(len(numbers), facts.thing)}"
+    event = facts.why.candidates[numbers[0]]
+    between = f"{facts.labels[event.src]} and {facts.labels[event.dst]}: {count(len(numbers), facts.thing)}"
     return tag.g(
         tag.path(d=path, class_="hit"),
         tag.path(d=path, class_="whole", stroke_width=_width(len(numbers))),

@@ -14,8 +14,6 @@ from cody.explaining.explanation import Event, Explanation
 from cody.explaining.waterfall import waterfall_title
 from cody.models.decision import Above, InTop, Labelled, State
 from cody.utils.words import count, sanitize, to_json
-from cody.web import clicks
-from cody.web.axes import Axis
 from cody.web.charts import MOST_STEPS, alternatives, landscape, progress, steps, waterfall_chart
 from cody.web.commands import command, edit_option
 from cody.web.facts import AGAINST, FOR, REMOVED, UNKNOWN, Facts, NamedChange
@@ -25,7 +23,7 @@ from cody.web.markup import Child, Markup, card, join, tag
 from cody.web.network import network
 from cody.web.standing import WIDEST, as_plain, before_and_after, lines, may_stand_apart, words_of
 from cody.web.table import candidates_table, stability_table
-from cody.web.timeline import timeline
+from cody.web.timeline import Axis, timeline
 
 GENERATOR = "CoDy"
 HERE = Path(__file__).parent
@@ -355,7 +353,7 @@ def _data(facts: Facts, drawn: Drawn, opened: NamedChange) -> dict[str, Any]:
         "decision": _how_decided(facts),
         "events": [_event(facts, number) for number in range(len(why.candidates))],
         "sets": [[_bits(known.change), known.logit, x] for known, x in sets],
-        "clicks": clicks.as_plain(facts.clicks, [state.change for state in facts.states], len(why.candidates)),
+        "clicks": _clicks(facts),
         "states": [{"name": state.name, "change": list(state.change)} for state in facts.states],
         "opened": list(opened.change),
         "places": {axis.key: [round(100 * place, 2) for place in axis.places] for axis in drawn.axes},
@@ -363,6 +361,15 @@ def _data(facts: Facts, drawn: Drawn, opened: NamedChange) -> dict[str, Any]:
         "event": facts.thing,
         "file": f"cody-{why.event if why.event is not None else facts.why.subject}",
     }
+
+
+def _clicks(facts: Facts) -> dict[str, Any]:
+    """First clicks: a row of margins for each set that is offered, one for each candidate; then the pairs."""
+    left, rows = dict(facts.clicks), []
+    for state in facts.states:
+        toggled = (tuple(sorted({*state.change} ^ {number})) for number in range(len(facts.why.candidates)))
+        rows.append([left.pop(change, None) for change in toggled])
+    return {"rows": rows, "pairs": [[list(change), margin] for change, margin in left.items()]}
 
 
 def _how_decided(facts: Facts) -> dict[str, Any]:

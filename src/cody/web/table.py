@@ -9,7 +9,7 @@ from cody.explaining.unit_words import span
 from cody.models.margins import flips
 from cody.utils.words import count, heading_of_times, moment, sanitize
 from cody.web.charts import outcome
-from cody.web.facts import REMOVED, Facts
+from cody.web.facts import IMAGINED, REMOVED, Facts
 from cody.web.markup import Markup, cell, join, link, percent, row, table, tag
 
 COLUMNS = (
@@ -56,7 +56,7 @@ def _rows(facts: Facts, chosen: frozenset[int]) -> Iterator[Markup]:
         event = facts.why.candidates[number]
         on = (number in chosen) == (event.edit != REMOVED)
         box = tag.input(type="checkbox", checked=on, aria_label=f"happened: {facts.phrase(event)}", data_toggle=number)
-        kind = facts.edit(event)
+        kind = IMAGINED.get(event.edit)
         remark = ", ".join(part for part in (kind, event.carries) if part)
         name = str(event.row if event.edit == REMOVED else event.replaces if event.replaces is not None else "new")
         cells = (
@@ -68,7 +68,7 @@ def _rows(facts: Facts, chosen: frozenset[int]) -> Iterator[Markup]:
                 tag.small(", ", tag.span(f"{facts.before(event)} before"), class_="narrow"),
                 scope="row",
             ),
-            tag.td(facts.when(event), class_="when"),
+            tag.td(moment(event.time), class_="when"),
             tag.td(facts.before(event), class_="before"),
             tag.td(str(facts.distance(event)), class_="hops"),
             tag.td(*_alone(facts, number), class_="alone"),
