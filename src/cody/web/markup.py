@@ -213,3 +213,9 @@ def bar(share: float, *more: Markup) -> TableCell:
     drawn = tag.rect(x=0, y=3, width=percent(share), height=12, class_="mean")
     hidden = None if more else "true"
     return cell(tag.svg(drawn, *more, width="100%", height=18, aria_hidden=hidden), class_="bar")
+
+
+def search_field(words: str) -> Markup:
+    """A field that filters a list."""
+    field = tag.input(type="search", id="filter", placeholder=words, autocomplete="off")
+    return tag.label(tag.span(words, class_="hidden-text"), field)

@@ -19,7 +19,7 @@ from cody.web.commands import command, edit_option
 from cody.web.facts import AGAINST, FOR, REMOVED, UNKNOWN, Facts, NamedChange
 from cody.web.gauge import MarginGauge
 from cody.web.head import bar, head, title, what_next
-from cody.web.markup import Child, Markup, card, join, tag
+from cody.web.markup import Child, Markup, card, join, search_field, tag
 from cody.web.network import network
 from cody.web.standing import WIDEST, as_plain, before_and_after, lines, may_stand_apart, words_of
 from cody.web.table import candidates_table, stability_table
@@ -306,10 +306,9 @@ def _table_words(facts: Facts) -> str:
 
 
 def _filter() -> Markup:
-    field = tag.input(type="search", id="filter", placeholder="Find a node or row", autocomplete="off")
-    label = tag.label(tag.span("Find a node or row", class_="hidden-text"), field)
+    found = tag.span("", id="found", role="status")
     clear = tag.button("clear", type="button", id="clear", hidden=True)
-    return tag.div(label, tag.span("", id="found", role="status"), clear, class_="controls")
+    return tag.div(search_field("Find a node or row"), found, clear, class_="controls")
 
 
 def _scrolled(rows: Markup, of: str) -> Markup:

@@ -122,12 +122,8 @@ def _point(each: Fragile, place: float, chosen: ChosenPredictions, edit_name: st
 
 def contrasts(rows: Sequence[Contrast], chosen: Sequence[ChosenPredictions]) -> Markup:
     """Shares among decisive events, next to those among all candidates."""
-    return join(
-        [
-            _scale("● decisive, ○ all candidates", "ratio"),
-            tag.ul(*(tag.li(_contrast(*pair)) for pair in zip(rows, chosen, strict=True)), class_="rows"),
-        ]
-    )
+    made = (_contrast(*pair) for pair in zip(rows, chosen, strict=True))
+    return join([_scale("● decisive, ○ all candidates", "ratio"), tag.ul(*made, class_="rows")])
 
 
 def _scale(words: str, last: str) -> Markup:
@@ -151,12 +147,7 @@ def _contrast(each: Contrast, chosen: ChosenPredictions) -> Markup:
         f": decisive {percent_words(decisive.value)}, interval {between(decisive)}, "
         f"of all candidates {percent_words(candidates.value)}"
     )
-    return chosen.button(
-        tag.span(each.what, tag.span(shares, class_="hidden-text"), class_="what"),
-        tag.svg(*parts, width="100%", height=ROW, aria_hidden="true"),
-        _ratio(each),
-        kind="row",
-    )
+    return _row(chosen, [each.what, tag.span(shares, class_="hidden-text")], parts, _ratio(each))
 
 
 def _band(share: Share) -> Markup:
@@ -168,19 +159,16 @@ def _rules() -> list[Markup]:
     return [tag.line(x1=percent(at), x2=percent(at), y1=0, y2=ROW, class_="rule") for at in RULES]
 
 
-def _ratio(each: Contrast) -> Markup:
+def _ratio(each: Contrast) -> list[Child]:
     """The ratio, with an arrow if its interval does not contain 1."""
     ratio = each.ratio
     if ratio is None:
-        return tag.span("–", tag.span("no ratio", class_="hidden-text"), class_="ratio")
+        return ["–", tag.span("no ratio", class_="hidden-text")]
     rare = each.candidates.value < RARE
     arrow = "▲" if ratio.low > 1 else "▼" if ratio.high < 1 and not rare else ""
-    clear = {"▲": "over-represented", "▼": "under-represented"}.get(arrow, "")
-    return tag.span(
-        tag.b(f"{arrow} {ratio.value:.1f}×".strip(), class_="clear" if arrow else None, title=clear or None),
-        tag.small(f"{ratio.low:.1f}–{ratio.high:.1f}"),
-        class_="ratio",
-    )
+    clear = {"▲": "over-represented", "▼": "under-represented"}.get(arrow)
+    shown = tag.b(f"{arrow} {ratio.value:.1f}×".strip(), class_="clear" if arrow else None, title=clear)
+    return [shown, tag.small(f"{ratio.low:.1f}–{ratio.high:.1f}")]
 
 
 def deciders(heading: str, found: Sequence[Decider], chosen: Sequence[ChosenPredictions]) -> Markup | None:
@@ -188,36 +176,34 @@ def deciders(heading: str, found: Sequence[Decider], chosen: Sequence[ChosenPred
     if not found:
         return None
     most = max(each.could for each in found)
-    rows = [tag.li(_decider(each, most, one)) for each, one in zip(found, chosen, strict=True)]
+    rows = [_decider(each, most, one) for each, one in zip(found, chosen, strict=True)]
     return join([tag.h4(heading), tag.ul(*rows, class_="rows")])
 
 
 def _decider(each: Decider, most: int, chosen: ChosenPredictions) -> Markup:
     name = sanitize(each.name, 32) if each.row is None else f"{sanitize(each.name, 32)} ({each.row})"
-    parts = [
-        tag.rect(x=0, y=5, width=percent(each.could / most), height=8, class_="could"),
-        tag.rect(x=0, y=5, width=percent(each.decides / most), height=8, class_="decides"),
+    bars = [
+        tag.rect(x=0, y=5, width=percent(number / most), height=8, class_=kind)
+        for kind, number in (("could", each.could), ("decides", each.decides))
     ]
-    return chosen.button(
-        tag.span(tag.bdi(name), class_="what"),
-        tag.svg(*parts, width="100%", height=ROW, aria_hidden="true"),
-        tag.span(tag.b(f"{each.decides}"), tag.small(f"of {each.could}"), class_="ratio"),
-        kind="row",
-    )
+    return _row(chosen, [tag.bdi(name)], bars, [tag.b(f"{each.decides}"), tag.small(f"of {each.could}")])
 
 
 def comparison_rows(rows: Sequence[tuple[str, Share, ChosenPredictions]]) -> Markup:
     """Shares on which two models agree."""
-    made = (tag.li(_agreement(*row)) for row in rows)
+    made = []
+    for what, share, chosen in rows:
+        dot = tag.circle(cx=percent(share.value), cy=9, r=5, class_="decisive")
+        figures = [tag.b(percent_words(share.value)), tag.small(between(share))]
+        made.append(_row(chosen, [what], [*_rules(), _band(share), dot], figures))
     return join([_scale("", ""), tag.ul(*made, class_="rows")])
 
 
-def _agreement(what: str, share: Share, chosen: ChosenPredictions) -> Markup:
-    dot = tag.circle(cx=percent(share.value), cy=9, r=5, class_="decisive")
-    figure = tag.b(percent_words(share.value)), tag.small(between(share))
-    return chosen.button(
-        tag.span(what, class_="what"),
-        tag.svg(*_rules(), _band(share), dot, width="100%", height=ROW, aria_hidden="true"),
-        tag.span(*figure, class_="ratio"),
-        kind="row",
-    )
+def _row(chosen: ChosenPredictions, what: Sequence[Child], drawn: Sequence[Markup], figures: Sequence[Child]) -> Markup:
+    """A line that can be selected: what it is about, its drawing, and its figures."""
+    parts = [
+        tag.span(*what, class_="what"),
+        tag.svg(*drawn, width="100%", height=ROW, aria_hidden="true"),
+        tag.span(*figures, class_="ratio"),
+    ]
+    return tag.li(chosen.button(*parts, kind="row"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec import UNSET, structs
@@ -17,7 +17,7 @@ from cody.study.shares import Contrast, Share
 from cody.utils.words import count, earlier, is_date, moment, sanitize, zone_name
 from cody.web.commands import decision_options
 from cody.web.file import SURVEY_TITLE
-from cody.web.markup import Child, Markup, card, join, link, report_head, row, table, tag, tile
+from cody.web.markup import Child, Markup, card, join, link, report_head, row, search_field, table, tag, tile
 from cody.web.page import data_block, document, save_buttons
 from cody.web.survey_charts import (
     ChosenPredictions,
@@ -29,7 +29,8 @@ from cody.web.survey_charts import (
     percent_words,
 )
 
-TITLES = {"correct": "Predicted links", "incorrect": "Missed links"}
+TITLES = {"correct": "predicted links", "incorrect": "missed links"}
+NONE_FOUND = "No counterfactual was found for any of these predictions."
 MOST_EVENTS = 4  # of a prediction, in the list
 HALF = 0.5
 DEFAULTS = {"--data": "collegemsg", "--model": "tgn-collegemsg"}  # of cody explain
@@ -46,44 +47,44 @@ class Panel(NamedTuple):
     survey: Survey
     part: Part
     first: int  # number of its first prediction
+    lists: PredictionLists  # shared by all panels
 
     def numbers(self, holds: Callable[[Example], bool]) -> list[int]:
         """The predictions that meet a condition."""
         return [self.first + place for place, each in enumerate(self.part.predictions) if holds(each)]
 
+    def chosen(self, which: str, holds: Callable[[Example], bool]) -> ChosenPredictions:
+        """The same behind a figure, with words for it."""
+        return self.lists.add(f"{self.title} {which}", self.numbers(holds))
 
-class PredictionLists:
-    """The predictions behind each figure, for the script."""
 
-    def __init__(self) -> None:
-        self.titles: list[str] = []
-        self.numbers: list[list[int]] = []
+class PredictionLists(list[tuple[str, list[int]]]):
+    """The predictions behind each figure, with a title, for the script."""
 
     def add(self, title: str, numbers: list[int]) -> ChosenPredictions:
-        self.titles.append(title)
-        self.numbers.append(numbers)
-        return ChosenPredictions(len(self.titles) - 1, len(numbers))
+        self.append((title, numbers))
+        return ChosenPredictions(len(self) - 1, len(numbers))
 
 
 def survey_page(
     surveys: Sequence[Survey], comparison: ModelComparison | None = None, *, page_of: PageOf | None = None
 ) -> str:
     """One or two surveys as a self-contained HTML file."""
-    panels, lists = panels_of(surveys), PredictionLists()
+    panels = panels_of(surveys)
     sections = [
         _head(surveys, panels, comparison),
-        None if comparison is None else _comparison(comparison, panels, lists),
-        _fragility(panels, lists),
-        _decisive(panels, lists),
-        _ages(panels, lists),
+        None if comparison is None else _comparison(comparison, panels),
+        _fragility(panels),
+        _decisive(panels),
+        _ages(panels),
         _survival(panels),
-        _who(panels, lists),
-        _extremes(panels, lists),
+        _who(panels),
+        _extremes(panels),
         _formulas(surveys),
     ]
     charts = tag.div(*sections, class_="figures")
     body = tag.main(charts, _list(panels, page_of), class_="survey")
-    data = data_block({"lists": list(zip(lists.titles, lists.numbers, strict=True)), "file": "survey"})
+    data = data_block({"lists": panels[0].lists, "file": "survey"})
     title = f"{SURVEY_TITLE} {' and '.join(sanitize(each.model, 40) for each in surveys)}"
     return document(title, join([body, data]), ["survey.js save.js"], served=False, styles=["survey.css"])
 
@@ -95,13 +96,13 @@ def panels_of(surveys: Sequence[Survey]) -> list[Panel]:
         surveys: One model, or two on the same predictions.
     """
     panels: list[Panel] = []
-    first = 0
+    first, lists = 0, PredictionLists()
     for kind in TITLES:
         for place, survey in enumerate(surveys):
             for part in (part for part in survey.parts if part.kind == kind):
-                model = f"{sanitize(survey.model, 30)}: " if len(surveys) > 1 else ""
-                title = TITLES[kind] if survey.decision is UNSET else sanitize(capital(part.title), 60)
-                panels.append(Panel(f"{model}{title.lower() if model else title}", place, survey, part, first))
+                title = _kind(survey, part)
+                title = f"{sanitize(survey.model, 30)}: {title.lower()}" if len(surveys) > 1 else capital(title)
+                panels.append(Panel(title, place, survey, part, first, lists))
                 first += len(part.predictions)
     return panels
 
@@ -127,22 +128,20 @@ def _side_by_side(panels: Sequence[Panel], draw: Callable[[Panel], Child]) -> Ma
 
 
 def _head(surveys: Sequence[Survey], panels: Sequence[Panel], comparison: ModelComparison | None) -> Markup:
-    names = " and ".join(sanitize(each.model, 40) for each in surveys)
-    links = sum(panel.part.links for panel in panels)
+    survey, part = surveys[0], panels[0].part
     badges = [
-        count(links, "explained prediction"),
-        *filter(None, [_few(panels)]),
-        f"search: {sanitize(surveys[0].explainer, 30)}",
+        count(sum(panel.part.links for panel in panels), "explained prediction"),
+        f"Only {count(part.links, 'prediction')}: the shares say little." if part.links < FEW else None,
+        f"search: {sanitize(survey.explainer, 30)}",
         "intervals: 95 %",
+        f"allowed: {', '.join(survey.allowed)}" if survey.allowed != ("removals",) else None,
+        survey.protected.rstrip(".") or None,
+        f"times: {zone_name()}" if any(is_date(each.time) for each in part.predictions) else None,
     ]
-    if surveys[0].allowed != ("removals",):
-        badges.append(f"allowed: {', '.join(surveys[0].allowed)}")
-    badges += [surveys[0].protected.rstrip(".")] if surveys[0].protected else []
-    badges += [f"times: {zone_name()}"] if any(is_date(each.time) for each in panels[0].part.predictions) else []
     finding: Child = _headline(panels[0]) if comparison is None else _agreement(comparison)
     answer = _finding(panels[0]) if comparison is None else _reasons(comparison)
-    data = [] if surveys[0].data == surveys[0].model else [sanitize(surveys[0].data, 40)]  # they come with the model
-    occasion = " · ".join(["Survey", *data, names])
+    data = [] if survey.data == survey.model else [sanitize(survey.data, 40)]  # they come with the model
+    occasion = " · ".join(["Survey", *data, " and ".join(sanitize(each.model, 40) for each in surveys)])
     return report_head(occasion, finding, [answer], badges, map(_tile, panels))
 
 
@@ -168,28 +167,19 @@ def _reasons(found: ModelComparison) -> str:
 
 def _headline(panel: Panel) -> Markup:
     """The first finding: how few events decide most predictions, with its interval."""
-    part = panel.part
+    part, kind, name = panel.part, _kind(panel.survey, panel.part), panel.survey.edit_name
     enough = next((each for each in part.fragility if each.share.value >= HALF), part.fragility[-1])
-    name = panel.survey.edit_name
     events = f"a single {name}" if enough.edits == 1 else f"at most {count(enough.edits, name)}"
     if not enough.share.value:
-        return join([f"No change of {events} was found that flips {_kind(panel)}."])
+        return join([f"No change of {events} was found that flips {kind}."])
     interval = tag.small(f" ({between(enough.share)})")
-    flip = f" of {_kind(panel)} flip if {events} {'is' if enough.edits == 1 else 'are'} changed."
+    flip = f" of {kind} flip if {events} {'is' if enough.edits == 1 else 'are'} changed."
     return join([percent_words(enough.share.value), interval, flip])
 
 
-def _kind(panel: Panel) -> str:
-    """What a panel is about, within a sentence."""
-    if panel.survey.decision is not UNSET:
-        return sanitize(panel.part.title, 60)
-    return "predicted links" if panel.part.kind == "correct" else "missed links"
-
-
-def _few(panels: Sequence[Panel]) -> str:
-    """A warning if the headline rests on few predictions; else empty."""
-    links = panels[0].part.links
-    return f"Only {count(links, 'prediction')}: the shares say little." if links < FEW else ""
+def _kind(survey: Survey, part: Part) -> str:
+    """What a part of a survey is about, within a sentence."""
+    return TITLES[part.kind] if survey.decision is UNSET else sanitize(part.title, 60)
 
 
 def _finding(panel: Panel) -> str:
@@ -211,22 +201,16 @@ def _finding(panel: Panel) -> str:
 # ---- the figures -----------------------------------------------------------------------------------------------------
 
 
-def _fragility(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
+def _fragility(panels: Sequence[Panel]) -> Markup:
     def behind(panel: Panel, most: int) -> ChosenPredictions:
         changed = f"{count(most, panel.survey.edit_name)} {'is' if most == 1 else 'are'} changed"
-        title = f"{panel.title} that flip if at most {changed}"
-        return lists.add(title, panel.numbers(lambda one: 0 < len(one.events) <= most))
+        return panel.chosen(f"that flip if at most {changed}", lambda one: 0 < len(one.events) <= most)
 
     def draw(panel: Panel) -> Markup:
-        advice = panel.part.simultaneous.advice
-        sizes, points = [len(each.events) for each in panel.part.predictions], panel.part.fragility
-        curve = fragility(sizes, points, [behind(panel, each.edits) for each in points], panel.survey.edit_name)
-        notes = (
-            tag.p(text, class_="note")
-            for text in (_beyond(sizes, points[-1].edits, panel.survey.edit_name), advice)
-            if text
-        )
-        return join([curve, *notes])
+        points, name = panel.part.fragility, panel.survey.edit_name
+        sizes = [len(each.events) for each in panel.part.predictions]
+        curve = fragility(sizes, points, [behind(panel, each.edits) for each in points], name)
+        return join([curve, *_notes(_beyond(sizes, points[-1].edits, name), panel.part.simultaneous.advice)])
 
     edits = f"{panels[0].survey.edit_name}s"
     words = (
@@ -236,20 +220,21 @@ def _fragility(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
     return _section("fragility", f"How many {edits} does a prediction depend on?", words, _side_by_side(panels, draw))
 
 
-def _from_to(sizes: Sequence[int]) -> str:
-    least, most = min(sizes), max(sizes)
-    return str(least) if least == most else f"{least} to {most}"
+def _notes(*texts: str | None) -> Iterator[Markup]:
+    """Notes below a figure; empty texts are left out."""
+    return (tag.p(text, class_="note") for text in texts if text)
 
 
 def _beyond(sizes: Sequence[int], last: int, edit_name: str) -> str:
     """What lies to the right of the curve."""
     more, none = [size for size in sizes if size > last], sizes.count(0)
-    needed = "" if not more else f"{len(more)} more flip with {_from_to(more)} {edit_name}s"
+    range_ = " to ".join(map(str, sorted({min(more, default=0), max(more, default=0)})))
+    needed = f"{len(more)} more flip with {range_} {edit_name}s" if more else ""
     found = f"for {none}, no flip was found" if none else ""
     return f"{capital('; '.join(filter(None, [needed, found])))}." if needed or found else ""
 
 
-def _decisive(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
+def _decisive(panels: Sequence[Panel]) -> Markup:
     called = _called(panels[0].survey)
 
     def draw(panel: Panel) -> Markup:
@@ -259,8 +244,7 @@ def _decisive(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
             *((each, _is_among(most)) for each, most in zip(part.latest, LATEST, strict=bool(part.latest))),
             *((each, _has("repeated", True)) for each in (part.repetition,) if each is not None),
         ]
-        notes = (tag.p(text, class_="note") for text in (part.caution, panel.survey.units_note) if text)
-        return join([_contrasts(panel, tests, lists), *notes])
+        return join([_contrasts(panel, tests), *_notes(part.caution, panel.survey.units_note)])
 
     words = (
         f"Decisive {called}s (●) and all candidates (○) of the same predictions. If ● lies to the right of ○, such "
@@ -278,34 +262,33 @@ def _is_among(most: int) -> Test:
     return lambda event: event.latest <= most
 
 
-def _ages(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
+def _ages(panels: Sequence[Panel]) -> Markup:
     def draw(panel: Panel) -> Markup:
         tests = [(each, _has("age", each.what)) for each in panel.part.ages]
-        return join([_contrasts(panel, tests, lists), _medians(panel)])
+        return join([_contrasts(panel, tests), *_notes(_medians(panel))])
 
     called = _called(panels[0].survey)
     words = f"How long before the prediction they happened: decisive {called}s (●) and all candidates (○)."
     return _section("ages", "How old are they?", words, _side_by_side(panels, draw))
 
 
-def _medians(panel: Panel) -> Markup | None:
+def _medians(panel: Panel) -> str:
     age = panel.part.age
     if age is None:
-        return None
+        return ""
     now = panel.part.predictions[0].time
     old, usual = (earlier(now - each, now) for each in (age.decisive, age.candidates))
-    things = f"{_called(panel.survey)}s"
-    return tag.p(f"Half of the decisive {things} are at most {old} old; of all candidates, {usual}.", class_="note")
+    return f"Half of the decisive {_called(panel.survey)}s are at most {old} old; of all candidates, {usual}."
 
 
-def _contrasts(panel: Panel, tests: Sequence[tuple[Contrast, Test]], lists: PredictionLists) -> Markup:
+def _contrasts(panel: Panel, tests: Sequence[tuple[Contrast, Test]]) -> Markup:
     """Rows of shares; behind each, the predictions with such a decisive event."""
     if not tests:
-        return tag.p("No counterfactual was found for any of these predictions.", class_="note")
+        return tag.p(NONE_FOUND, class_="note")
 
     def behind(what: str, holds: Test) -> ChosenPredictions:
-        numbers = panel.numbers(lambda one: any(map(holds, one.events)))
-        return lists.add(f"{panel.title} with such a decisive {called}: {with_name(what, called)}", numbers)
+        which = f"with such a decisive {called}: {with_name(what, called)}"
+        return panel.chosen(which, lambda one: any(map(holds, one.events)))
 
     called = _called(panel.survey)
     shown = [structs.replace(each, what=with_name(each.what, called)) for each, _ in tests]
@@ -325,7 +308,7 @@ def _survival(panels: Sequence[Panel]) -> Markup | None:
 
 def _survival_table(panel: Panel) -> Markup:
     if not panel.part.survival:
-        return tag.p("No counterfactual was found for any of these predictions.", class_="note")
+        return tag.p(NONE_FOUND, class_="note")
     rows = (
         row(sanitize(each.what, 40), f"{each.tested:,}", _with_interval(each.holds)) for each in panel.part.survival
     )
@@ -338,16 +321,14 @@ def _with_interval(share: Share | None) -> Child:
     return join([tag.b(percent_words(share.value)), tag.small(f" ({between(share)})")])
 
 
-def _who(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
+def _who(panels: Sequence[Panel]) -> Markup:
     called = _called(panels[0].survey)
 
     def decided_by_node(panel: Panel, name: str) -> ChosenPredictions:
-        numbers = panel.numbers(lambda one: _is_decided_by(one, name))
-        return lists.add(f"{panel.title} of others that {sanitize(name, 30)} decides", numbers)
+        return panel.chosen(f"of others that {sanitize(name, 30)} decides", lambda one: _is_decided_by(one, name))
 
     def decided_by_event(panel: Panel, row: int | None) -> ChosenPredictions:
-        numbers = panel.numbers(lambda one: any(event.row == row for event in one.events))
-        return lists.add(f"{panel.title} that event {row} decides", numbers)
+        return panel.chosen(f"that event {row} decides", lambda one: any(event.row == row for event in one.events))
 
     def draw(panel: Panel) -> Markup:
         nodes, events = panel.part.nodes, panel.part.events
@@ -369,12 +350,11 @@ def _is_decided_by(one: Example, name: str) -> bool:
     return name not in (one.src, one.dst) and any(name in (event.src, event.dst) for event in one.events)
 
 
-def _extremes(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
+def _extremes(panels: Sequence[Panel]) -> Markup:
     def draw(panel: Panel) -> Markup:
         found = [each for each in panel.part.predictions if each.events]
         robust = panel.part.predictions[::-1][: min(LISTED, panel.part.links - len(found[:LISTED]))]
-        fewest, most = _ends("Fewest changes", found[:LISTED], panel, lists), _ends("Most", robust, panel, lists)
-        return join([fewest, most])
+        return join([_ends("Fewest changes", found[:LISTED], panel), _ends("Most", robust, panel)])
 
     words = (
         "The predictions that flip with the fewest changes, the least certain first; and those for which the search "
@@ -383,18 +363,16 @@ def _extremes(panels: Sequence[Panel], lists: PredictionLists) -> Markup:
     return _section("extremes", "The easiest and the hardest to flip", words, _side_by_side(panels, draw))
 
 
-def _ends(title: str, examples: Sequence[Example], panel: Panel, lists: PredictionLists) -> Markup | None:
+def _ends(title: str, examples: Sequence[Example], panel: Panel) -> Markup | None:
     """A few predictions, each of which can be selected."""
 
     def row(each: Example) -> Markup:
         name = f"{sanitize(each.src, 20)} → {sanitize(each.dst, 20)}, event {each.event}"
-        chosen = lists.add(name, panel.numbers(lambda one: one is each))
+        chosen = panel.lists.add(name, panel.numbers(lambda one: one is each))
         changed = count(len(each.events), panel.survey.edit_name) if each.events else "none found"
         return _choice(chosen, each, _figure(each, panel.survey), changed)
 
-    if not examples:
-        return None
-    return join([tag.h4(title), tag.ul(*map(row, examples), class_="ends-list")])
+    return join([tag.h4(title), tag.ul(*map(row, examples), class_="ends-list")]) if examples else None
 
 
 def _choice(chosen: ChosenPredictions, one: Example | ExplainedByBoth, *facts: str) -> Markup:
@@ -404,50 +382,48 @@ def _choice(chosen: ChosenPredictions, one: Example | ExplainedByBoth, *facts: s
     return tag.li(chosen.button(named, *figures, kind="one"))
 
 
-def _comparison(found: ModelComparison, panels: Sequence[Panel], lists: PredictionLists) -> Markup:
+def _comparison(found: ModelComparison, panels: Sequence[Panel]) -> Markup:
     one, other = (sanitize(name, 30) for name in found.models)
-    both = set.intersection(
-        *({e.event for p in panels if p.place == place for e in p.part.predictions} for place in (0, 1))
+    lists, apart = panels[0].lists, set(found.apart)
+    predictions = sorted(
+        (each.event, panel.first + at, panel.place)
+        for panel in panels
+        for at, each in enumerate(panel.part.predictions)
     )
+    theirs = ({event for event, _, of in predictions if of == place} for place in (0, 1))
 
-    def of(events: set[int]) -> list[int]:
-        pairs = [(each.event, panel.first + at) for panel in panels for at, each in enumerate(panel.part.predictions)]
-        return [number for _, number in sorted(pair for pair in pairs if pair[0] in events)]
+    def of(events: Container[int]) -> list[int]:
+        return [number for event, number, _ in predictions if event in events]
 
     same = {pair.event for pair in found.pairs if pair.overlap == 1}
-    explained = {pair.event for pair in found.pairs}
     rows = [
-        ("the same decision", found.same_decision, of(both - set(found.apart))),
-        ("the same reason, where they agree and both have one", found.same_reason, of(same)),
-        ("overlap of the reasons, |X ∩ Y| / |X ∪ Y|", found.overlap, of(explained)),
+        ("the same decision", found.same_decision, set.intersection(*theirs) - apart),
+        ("the same reason, where they agree and both have one", found.same_reason, same),
+        ("overlap of the reasons, |X ∩ Y| / |X ∪ Y|", found.overlap, {pair.event for pair in found.pairs}),
     ]
-    shown = [(what, share, lists.add(f"{one} and {other}: {what}", numbers)) for what, share, numbers in rows if share]
-    lists_ = [
-        _pairs(title, pairs, of, lists)
+    shown = [
+        (what, share, lists.add(f"{one} and {other}: {what}", of(events))) for what, share, events in rows if share
+    ]
+
+    def item(pair: ExplainedByBoth) -> Markup:
+        title = f"{sanitize(pair.src, 20)} → {sanitize(pair.dst, 20)}, both models"
+        sides = f"{count(len(pair.rows), 'event')} and {len(pair.others)}, overlap {pair.overlap:.2f}"
+        return _choice(lists.add(title, of({pair.event})), pair, sides)
+
+    sides = [
+        join([tag.h3(title), tag.ul(*map(item, pairs), class_="ends-list")])
         for title, pairs in (("They agree most on", found.agree), ("They differ most on", found.differ))
+        if pairs
     ]
-    if found.apart:
-        apart = lists.add(f"{one} and {other} disagree", of(set(found.apart)))
+    if apart:
+        chosen = lists.add(f"{one} and {other} disagree", of(apart))
         text = f"{count(len(found.apart), 'prediction')} on which they disagree"
-        lists_.append(tag.p(apart.button(tag.span(text, class_="what"), kind="one")))
+        sides.append(tag.p(chosen.button(tag.span(text, class_="what"), kind="one")))
     words = (
         f"{one} and {other} on the same {count(found.links, 'event')}. A reason is the counterfactual that was found."
     )
-    sides = tag.div(*(tag.div(each, class_="panel") for each in lists_ if each), class_="panels")
-    return _section("comparison", "Do the two models agree?", words, comparison_rows(shown), sides)
-
-
-def _pairs(
-    title: str, pairs: Sequence[ExplainedByBoth], of: Callable[[set[int]], list[int]], lists: PredictionLists
-) -> Markup | None:
-    if not pairs:
-        return None
-    rows = []
-    for pair in pairs:
-        chosen = lists.add(f"{sanitize(pair.src, 20)} → {sanitize(pair.dst, 20)}, both models", of({pair.event}))
-        sides = f"{count(len(pair.rows), 'event')} and {len(pair.others)}, overlap {pair.overlap:.2f}"
-        rows.append(_choice(chosen, pair, sides))
-    return join([tag.h3(title), tag.ul(*rows, class_="ends-list")])
+    listed = tag.div(*(tag.div(each, class_="panel") for each in sides), class_="panels")
+    return _section("comparison", "Do the two models agree?", words, comparison_rows(shown), listed)
 
 
 def _formulas(surveys: Sequence[Survey]) -> Markup:
@@ -476,48 +452,45 @@ def _formulas(surveys: Sequence[Survey]) -> Markup:
 
 def _list(panels: Sequence[Panel], page_of: PageOf | None) -> Markup:
     total = sum(len(panel.part.predictions) for panel in panels)
-    field = tag.input(type="search", id="filter", placeholder="Find a node or event", autocomplete="off")
     several = len({panel.place for panel in panels}) > 1
+    items = (
+        _item(panel, place, page_of, several=several)
+        for panel in panels
+        for place in range(len(panel.part.predictions))
+    )
     return tag.section(
         tag.header(
             tag.h2("The predictions", id="list-title", tabindex=-1),
             tag.p(f"All {total:,}. Select a figure to see those behind it.", id="chosen", role="status"),
             tag.div(
-                tag.label(tag.span("Find a node or event", class_="hidden-text"), field),
+                search_field("Find a node or event"),
                 tag.button("Show all", type="button", id="all", hidden=True),
                 tag.button("Back to the figure", type="button", id="back", hidden=True),
                 class_="controls",
             ),
         ),
-        tag.ol(*_items(panels, page_of, several=several), class_="predictions", tabindex=0),
+        tag.ol(*items, class_="predictions", tabindex=0),
         class_="card part-list",
         aria_labelledby="list-title",
     )
 
 
-def _items(panels: Sequence[Panel], page_of: PageOf | None, *, several: bool) -> Iterator[Markup]:
-    for panel in panels:
-        for place, each in enumerate(panel.part.predictions):
-            href = None if page_of is None else page_of(panel.place, each.event)
-            yield _item(panel.first + place, each, panel, href, several=several)
-
-
-def _item(number: int, each: Example, panel: Panel, href: str | None, *, several: bool) -> Markup:
-    text = "predicted" if panel.part.kind == "correct" else "missed"
-    text = text if panel.survey.decision is UNSET else panel.part.kind
-    about = f"event {each.event} · {moment(each.time)} · {text}, {_figure(each, panel.survey)}"
+def _item(panel: Panel, place: int, page_of: PageOf | None, *, several: bool) -> Markup:
+    each, survey = panel.part.predictions[place], panel.survey
+    kind = panel.part.kind if survey.decision is not UNSET else TITLES[panel.part.kind].split()[0]
+    about = f"event {each.event} · {moment(each.time)} · {kind}, {_figure(each, survey)}"
     shown = [_event(event, each) for event in each.events[:MOST_EVENTS]]
     if len(each.events) > MOST_EVENTS:
         shown.append(tag.li(f"and {len(each.events) - MOST_EVENTS} more", class_="more"))
     return tag.li(
         tag.h3(link(each.src, each.dst, 30)),
-        tag.p(f"{sanitize(panel.survey.model, 30)} · {about}" if several else about, class_="about"),
+        tag.p(f"{sanitize(survey.model, 30)} · {about}" if several else about, class_="about"),
         tag.p(each.reason) if each.reason else None,
         tag.p(each.sentence, class_="about" if each.reason else None),
         tag.p(_held_in(each.held_in), class_="about") if each.held_in else None,
         tag.ul(*shown, class_="events") if shown else None,
-        tag.p(_way_on(each, panel.survey, href), class_="on"),
-        data_p=number,
+        tag.p(_way_on(each, survey, page_of and page_of(panel.place, each.event)), class_="on"),
+        data_p=panel.first + place,
     )
 
 
