@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import accumulate
 
 from cody.explaining.explanation import Explanation
 from cody.explaining.waterfall import amount, labels, waterfall
@@ -95,7 +97,9 @@ def landscape(facts: Facts) -> tuple[Markup, list[float]]:
         numbered = [(order, known) for order, known in enumerate(facts.known) if len(known.change) == size]
         for order, dot in _beside_each_other(facts, numbered, place, 0.86 / len(sizes)):
             dots[order] = dot
-        columns.append(_column(size, place, labelled=rank % every == 0))
+        label = tag.text(str(size), class_="size", x=percent(place), y=LANDSCAPE + 16, aria_hidden="true")
+        name = f"{size} edit{'' if size == 1 else 's'}"
+        columns.append(tag.g(None if rank % every else label, data_size=size, role="group", aria_label=name))
     plot = tag.svg(
         tag.g(*_marks(facts.gauge), aria_hidden="true"),
         tag.g(*columns, class_="dots", role="listbox", aria_label="Evaluated sets"),
@@ -103,18 +107,9 @@ def landscape(facts: Facts) -> tuple[Markup, list[float]]:
         width="100%",
         height=LANDSCAPE + 34,
     )
-    up, right = (
-        tag.p(words, class_="axis-title")
-        for words in (facts.gauge.word, "number of edits; only the numbers that were tried")
-    )
+    up = tag.p(facts.gauge.word, class_="axis-title")
+    right = tag.p("number of edits; only the numbers that were tried", class_="axis-title")
     return join([up, plot, right]), dots
-
-
-def _column(size: int, place: float, *, labelled: bool) -> Markup:
-    """The place of all sets of one size."""
-    label = tag.text(str(size), class_="size", x=percent(place), y=LANDSCAPE + 16, aria_hidden="true")
-    name = f"{size} edit{'' if size == 1 else 's'}"
-    return tag.g(label if labelled else None, data_size=size, role="group", aria_label=name)
 
 
 def _beside_each_other(
@@ -133,20 +128,14 @@ def _beside_each_other(
 
 def progress(facts: Facts) -> Markup:
     """How far the best set so far moved the margin towards the other decision, after each evaluation."""
-    why = facts.why
-    tried = facts.known[: len(why.evaluated)]
+    original, tried = facts.why.original, facts.known[: len(facts.why.evaluated)]
     if len(tried) < 2:
         return Markup("")
-    best, points, found = why.original, [], None
-    for place, known in enumerate(tried):
-        if shift(why.original, known.logit) > shift(why.original, best):
-            best = known.logit
-        if found is None and flips(why.original, known.logit):
-            found = place
-        points.append((place / (len(tried) - 1), 1 - facts.gauge.place(best)))
-    reached = "none flips the prediction"
-    if found is not None:
-        reached = f"the first counterfactual was set {found + 1:,}"
+    margins = [known.logit for known in tried]
+    best = accumulate(margins, partial(max, key=partial(shift, original)), initial=original)
+    points = [(place / (len(tried) - 1), 1 - facts.gauge.place(margin)) for place, margin in enumerate([*best][1:])]
+    found = next((place for place, margin in enumerate(margins, start=1) if flips(original, margin)), None)
+    reached = "none flips the prediction" if found is None else f"the first counterfactual was set {found:,}"
     over = f"The best {facts.gauge.word} so far, over {len(tried):,} sets in the order of evaluation; "
     words = join([over, tag.span(reached), "."])
     return _curve(facts, list(_corners(points)), ("first set", f"set {len(tried):,}"), words, tried=len(tried))
@@ -205,19 +194,16 @@ def steps(facts: Facts) -> Markup:
             f"The {facts.gauge.word} with the first 0, 1, … {len(why.rows)} of them changed, as the search put them."
         )
         return _curve(facts, points, ("nothing changed", f"all {len(why.rows)}"), words)
-    written = facts.gauge.written(*why.logits)
-    rows = [_step(facts, Markup("Original"), None, why.original, written[0], None)]
-    previous: float | None = why.original
-    for row, logit, score in zip(why.rows, why.logits[1:], written[1:], strict=True):
-        event = why.candidates[facts.number[row]]
-        words = join([facts.link(event), tag.small(facts.beside(event))])
-        rows.append(_step(facts, words, previous, logit, score, facts.number[row]))
-        previous = logit
-    return tag.ol(*rows, class_="waterfall")
+    numbers = [facts.number[row] for row in why.rows]
+    events = [why.candidates[number] for number in numbers]
+    labels = ["Original", *(join([facts.link(event), tag.small(facts.beside(event))]) for event in events)]
+    margins, written = [why.original, *why.logits[1:]], facts.gauge.written(*why.logits)
+    each = zip([None, *numbers], labels, [why.original, *margins], margins, written, strict=False)
+    return tag.ol(*(_step(facts, *step) for step in each), class_="waterfall")
 
 
 def _step(
-    facts: Facts, label: Markup, previous: float | None, logit: float | None, score: str, event: int | None
+    facts: Facts, event: int | None, label: str, previous: float | None, logit: float | None, score: str
 ) -> Markup:
     parts = [decision_line(facts.gauge, 0, 26)]
     if logit is not None:
@@ -227,7 +213,7 @@ def _step(
         parts.append(tag.rect(x=percent(low), y=9, width=percent(high - low), height=8, class_="moved"))
         parts.append(tag.circle(cx=percent(last), cy=13, r=5, class_=facts.side(logit)))
     bar = tag.svg(*parts, width="100%", height=26, aria_hidden="true")
-    prediction = Markup("–") if logit is None else outcome(facts, logit)
+    prediction = "–" if logit is None else outcome(facts, logit)
     return tag.li(
         tag.span(label, class_="what"),
         tag.span(bar, class_="bar"),
@@ -251,14 +237,13 @@ def alternatives(facts: Facts) -> Markup:
 def _alternative(facts: Facts, place: int, state: NamedChange) -> Markup:
     known = facts.answers.get(tuple(sorted(state.change)))
     logit, score = (None, "–") if known is None else (known.logit, known.score)
-    events = [facts.why.candidates[candidate] for candidate in state.change]
-    listed = [
-        tag.li(facts.link(event), tag.small(facts.beside(event)), data_e=candidate)
-        for candidate, event in zip(state.change, events, strict=True)
-    ]
+    events = [facts.why.candidates[number] for number in state.change]
     if len(events) > MOST_LISTED:  # in words: lists of this length look alike
         listed = [tag.li(capital(facts.why.edits_of([event.row for event in events])) + ".", class_="more")]
-    prediction = Markup("not evaluated") if logit is None else outcome(facts, logit)
+    else:
+        pairs = zip(state.change, events, strict=True)
+        listed = [tag.li(facts.link(event), tag.small(facts.beside(event)), data_e=number) for number, event in pairs]
+    prediction = "not evaluated" if logit is None else outcome(facts, logit)
     trust = "verified by replay" if state.verified else "found by the search"
     return tag.section(
         tag.h3(state.name),

@@ -86,6 +86,11 @@ class Facts:
         """A very short label for each node."""
         return labels(self.hops, SHORTEST)
 
+    @cached_property
+    def imagined(self) -> int:
+        """How many of the candidates are imagined."""
+        return sum(event.edit != REMOVED for event in self.why.candidates)
+
     def unit(self, event: Event) -> ChangedUnit | None:
         """What a candidate stands for; None: for itself."""
         return self._units.get(event.row)
@@ -171,6 +176,11 @@ class Facts:
         """The evaluation of this candidate alone."""
         return self.answers.get((number,))
 
+    def moved(self, number: int) -> float | None:
+        """How far this candidate alone moves the margin; None: not evaluated."""
+        known = self.alone(number)
+        return None if known is None else abs(known.logit - self.why.original)
+
     def effect(self, number: int) -> str:
         """The effect of one candidate alone on the prediction."""
         known, original = self.alone(number), self.why.original
@@ -189,8 +199,7 @@ class Facts:
     @cached_property
     def strongest(self) -> float:
         """The largest effect of a single candidate on the logit."""
-        alone = map(self.alone, range(len(self.why.candidates)))
-        return max((abs(known.logit - self.why.original) for known in alone if known is not None), default=0.0)
+        return max((moved for moved in map(self.moved, range(len(self.why.candidates))) if moved), default=0.0)
 
     @cached_property
     def kept_lanes(self) -> set[str]:
@@ -207,10 +216,8 @@ class Facts:
 
     def strength(self, number: int) -> float:
         """The effect of one candidate alone on the logit, relative to the largest."""
-        known = self.alone(number)
-        if known is None or not 0 < self.strongest < float("inf"):
-            return 0.0
-        return abs(known.logit - self.why.original) / self.strongest
+        moved = self.moved(number)
+        return moved / self.strongest if moved and self.strongest < float("inf") else 0.0
 
     @cached_property
     def states(self) -> list[NamedChange]:

@@ -11,7 +11,7 @@ from cody.models.decision import Above, Between, InTop, Labelled, RatherThan
 from cody.utils.words import count, in_words, is_date, moment, moment_and_zone, sanitize
 from cody.web.charts import ends, meter
 from cody.web.commands import explain_command
-from cody.web.facts import REMOVED, Facts, KnownChange, NamedChange
+from cody.web.facts import Facts, KnownChange, NamedChange
 from cody.web.markup import Markup, join, link, name, tag
 
 UNSEARCHED = "{} of the {} near this {} {} evaluated alone. Change some together, or run an explainer."
@@ -69,7 +69,7 @@ def what_next(facts: Facts) -> Markup | None:
     if not is_open(why):
         return None
     steps = list(why.next_steps)
-    if all(event.edit == REMOVED for event in why.candidates):
+    if not facts.imagined:
         steps.append(NextStep("--why-not" if why.original <= 0 else "--allow remove,add", "to add events, too"))
     if not steps:
         return None

@@ -59,8 +59,8 @@ def page(why: Explanation, model: LiveControls | None = None, *, back: str = "")
     opened = facts.states[min(1, len(facts.states) - 1)]
     if model is not None and (model.change or not model.searched):
         opened = NamedChange("", tuple(facts.number[row] for row in model.change if row in facts.number), True)
-    body, drawn = content(facts, opened, model)
-    data = _data(facts, drawn, opened) | {"live": None if model is None else model.data}
+    body, axes, dots = content(facts, opened, model)
+    data = _data(facts, axes, dots, opened) | {"live": None if model is None else model.data}
     way_back = tag.nav(tag.a("← All predictions", href=back), class_="back") if back else None
     parts = [way_back if model is None else model.bar, body, data_block(data)]
     behind = words_of(why.decision) is not None
@@ -125,40 +125,33 @@ def _harmless(json: str) -> str:
     return json.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-class Drawn(NamedTuple):
-    """Positions, for the script to move or draw things."""
-
-    axes: list[Axis]
-    dots: list[float]
-
-
-def content(facts: Facts, opened: NamedChange, model: LiveControls | None = None) -> tuple[Markup, Drawn]:
-    """The visible parts, from top to bottom."""
+def content(
+    facts: Facts, opened: NamedChange, model: LiveControls | None = None
+) -> tuple[Markup, list[Axis], list[float]]:
+    """The visible parts, from top to bottom; and positions, for the script to move or draw things: of axes and dots."""
     why, chosen, searched = facts.why, frozenset(opened.change), model is None or model.searched
     top = head(facts, searched=searched, starts=model is not None and model.starts)
     picture, axes = timeline(facts, chosen)
     tried, dots = landscape(facts)
     parts = [top, bar(facts, opened), what_next(facts) if searched else None]
+    words = words_of(why.decision)
+    behind = None if words is None else card("behind", *words, before_and_after(facts, opened))
     if why.candidates:
         several = sum(bool(state.change) for state in facts.states) > 1
         drawing = tag.div(network(facts, chosen), tag.div(_controls(axes), picture), class_="drawing")
+        every = f"All {facts.past}" if len(why.candidates) > 1 else f"The one {facts.thing}"
+        listed = _scrolled(candidates_table(facts, chosen), f"{facts.thing}s")
         parts += [
             card("timeline", _timeline_title(facts), _timeline_words(facts), drawing, _legend(facts)),
-            _behind(facts, opened),
+            behind,
             card("ways", "Counterfactuals", _ways_words(facts), alternatives(facts)) if several else None,
             card("survives", "What it survives", why.stability, _scrolled(stability_table(facts), "models"))
             if why.elsewhere
             else None,
-            card(
-                "all",
-                f"All {facts.past}" if len(why.candidates) > 1 else f"The one {facts.thing}",
-                _table_words(facts),
-                _filter(),
-                _scrolled(candidates_table(facts, chosen), f"{facts.thing}s"),
-            ),
+            card("all", every, _table_words(facts), _filter(), listed),
         ]
     else:
-        parts.append(_behind(facts, opened))
+        parts.append(behind)
     if why.shares is not None:
         heading = f"What each {facts.event} adds" if why.shares.adds_up else "Attention"
         parts.append(card("shares", heading, waterfall_title(why).removesuffix(":"), waterfall_chart(why)))
@@ -166,7 +159,7 @@ def content(facts: Facts, opened: NamedChange, model: LiveControls | None = None
     search = card("search", "Evaluated sets", _search_words(facts), tried, progress(facts))
     parts.append(_how(facts, [*answer, search] if why.candidates else []))
     tip = tag.div("", id="tip", role="tooltip", hidden=True)
-    return tag.main(*parts, tip), Drawn(axes, dots)
+    return tag.main(*parts, tip), axes, dots
 
 
 def _how(facts: Facts, charts: Sequence[Markup]) -> Markup:
@@ -184,33 +177,24 @@ def _how(facts: Facts, charts: Sequence[Markup]) -> Markup:
     )
 
 
-def _behind(facts: Facts, opened: NamedChange) -> Markup | None:
-    """What lies behind the decision, before and after; None where the score says it all."""
-    words = words_of(facts.why.decision)
-    if words is None:
-        return None
-    return card("behind", words.title, words.sentence, before_and_after(facts, opened.change, opened.name))
-
-
 def _timeline_title(facts: Facts) -> str:
     could = facts.why.recourse is not None
     return f"{facts.event.capitalize()}s that could be added" if could else f"Past {facts.event}s"
 
 
 def _timeline_words(facts: Facts) -> str:
-    imagined = sum(event.edit != REMOVED for event in facts.why.candidates)
-    past = count(len(facts.why.candidates) - imagined, facts.thing if facts.why.unit_name else f"past {facts.event}")
+    imagined, event = facts.imagined, facts.event
+    past = count(len(facts.why.candidates) - imagined, facts.thing if facts.why.unit_name else f"past {event}")
     if facts.why.recourse is not None:
-        which, click = f"{imagined} imagined {facts.event}s", "Click one to add it, or to leave it out."
+        which, click = f"{imagined} imagined {event}s", "Click one to add it, or to leave it out."
         return f"Each arrow is one of {which}, thicker the larger its effect; ? is the {facts.subject} then. {click}"
-    dashed = f", or one of {imagined} imagined {facts.event}s (dashed)" if imagined > 1 else ""
-    dashed = f", or the imagined {facts.event} (dashed)" if imagined == 1 else dashed
+    dashed = f", or one of {imagined} imagined {event}s (dashed)" if imagined > 1 else ""
+    dashed = f", or the imagined {event} (dashed)" if imagined == 1 else dashed
     click = "Click one to remove or restore it" + (", or to add an imagined one." if imagined else ".")
     arrows = f"Each arrow is one of {past}{dashed}, thicker the larger its effect"
     if len(facts.why.candidates) == 1:
         arrows, click = f"The arrow is the one candidate, {past}", click.replace("one to", "it to")
-    each = f"{arrows}; ? is the {facts.subject} in question"
-    return f"{each}. {click}"
+    return f"{arrows}; ? is the {facts.subject} in question. {click}"
 
 
 def _controls(axes: list[Axis]) -> Markup:
@@ -237,17 +221,15 @@ def save_buttons(what: str) -> Markup:
 
 def _legend(facts: Facts) -> Markup:
     """The legend: what colours and marks mean for this prediction."""
-    imagined = any(event.edit != REMOVED for event in facts.why.candidates)
-    alone = "without it"
     effects = {facts.effect(number) for number in range(len(facts.why.candidates))}
-    it = "it" if FOR in effects else f"“{facts.outcome(1.0)}”"
+    positive, word = f"“{facts.outcome(1.0)}”", facts.gauge.word
     entries = [
-        (FOR, f"for “{facts.outcome(1.0)}”: {alone}, the {facts.gauge.word} falls", FOR in effects),
-        (AGAINST, f"against {it}: {alone}, the {facts.gauge.word} rises", AGAINST in effects),
+        (FOR, f"for {positive}: without it, the {word} falls", FOR in effects),
+        (AGAINST, f"against {'it' if FOR in effects else positive}: without it, the {word} rises", AGAINST in effects),
         ("slight", "negligible effect alone", "slight" in effects),
         (UNKNOWN, "not evaluated alone", UNKNOWN in effects),
-        ("crossed", "removed", any(event.edit == REMOVED for event in facts.why.candidates)),
-        ("imagined", f"imagined; for “{facts.outcome(1.0)}” if the {facts.gauge.word} rises with it", imagined),
+        ("crossed", "removed", facts.imagined < len(facts.why.candidates)),
+        ("imagined", f"imagined; for {positive} if the {word} rises with it", facts.imagined > 0),
         ("other", "not a candidate", bool(facts.why.surroundings and facts.why.surroundings.events)),
     ]
     shown = (tag.li(_sample(key), words) for key, words, there in entries if there)
@@ -296,13 +278,12 @@ def _ways_words(facts: Facts) -> str:
 
 
 def _table_words(facts: Facts) -> str:
-    imagined = any(event.edit != REMOVED for event in facts.why.candidates)
-    tick = ", tick an imagined one to add it" if imagined else ""
     article = "an" if facts.thing[:1].lower() in "aeiou" else "a"
-    untick = f"Untick {article} {facts.thing} to remove it{tick}."
-    if all(event.edit != REMOVED for event in facts.why.candidates):
-        untick = f"Tick {article} {facts.thing} to add it."
-    return f"{untick} Last column: the {facts.gauge.word} with only that {facts.thing} changed; largest effect first."
+    tick = ", tick an imagined one to add it" if facts.imagined else ""
+    click = f"Untick {article} {facts.thing} to remove it{tick}."
+    if facts.imagined == len(facts.why.candidates):
+        click = f"Tick {article} {facts.thing} to add it."
+    return f"{click} Last column: the {facts.gauge.word} with only that {facts.thing} changed; largest effect first."
 
 
 def _filter() -> Markup:
@@ -343,19 +324,18 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield called, value
 
 
-def _data(facts: Facts, drawn: Drawn, opened: NamedChange) -> dict[str, Any]:
+def _data(facts: Facts, axes: list[Axis], dots: list[float], opened: NamedChange) -> dict[str, Any]:
     """What the script needs: events, positions, and all evaluated sets."""
     why = facts.why
-    sets = zip(facts.known, drawn.dots, strict=True)
     return {
         "original": why.original,
         "decision": _how_decided(facts),
         "events": [_event(facts, number) for number in range(len(why.candidates))],
-        "sets": [[_bits(known.change), known.logit, x] for known, x in sets],
+        "sets": [[_bits(known.change), known.logit, x] for known, x in zip(facts.known, dots, strict=True)],
         "clicks": _clicks(facts),
         "states": [{"name": state.name, "change": list(state.change)} for state in facts.states],
         "opened": list(opened.change),
-        "places": {axis.key: [round(100 * place, 2) for place in axis.places] for axis in drawn.axes},
+        "places": {axis.key: [round(100 * place, 2) for place in axis.places] for axis in axes},
         "command": command(why, "what-if"),
         "event": facts.thing,
         "file": f"cody-{why.event if why.event is not None else facts.why.subject}",
@@ -395,7 +375,7 @@ def _how_decided(facts: Facts) -> dict[str, Any]:
 def _event(facts: Facts, number: int) -> dict[str, Any]:
     """A candidate for the script; missing values are left out."""
     event = facts.why.candidates[number]
-    entry: dict[str, Any] = {"row": event.row, "sort": [event.time, facts.distance(event), _alone(facts, number)]}
+    entry: dict[str, Any] = {"row": event.row, "sort": [event.time, facts.distance(event), facts.moved(number)]}
     unit = facts.unit(event)
     rows = [] if unit is None else sorted({*unit.rows, *unit.dependants})
     more = {"rows": rows, "imagined": event.edit != REMOVED, "option": edit_option(event), "edit": _edit(event)}
@@ -416,8 +396,3 @@ def _edit(event: Event) -> dict[str, Any] | None:
     if event.edit == "added":
         return {"src": event.src, "dst": event.dst, "time": event.time}
     return {"row": event.replaces, "time": event.time} if event.edit == "moved" else None
-
-
-def _alone(facts: Facts, number: int) -> float | None:
-    known = facts.alone(number)
-    return None if known is None else abs(known.logit - facts.why.original)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, TypeGuard
 
 from cody.models.decision import SHOWN_BELOW, Between, Decision, InTop, Labelled, RatherThan, Standing, State
 from cody.models.margins import probability
 from cody.utils.words import sanitize
-from cody.web.facts import Facts, figure
+from cody.web.facts import Facts, NamedChange, figure
 from cody.web.markup import Markup, name, percent, tag
 
 WIDEST = 24  # letters of a name
@@ -16,41 +16,34 @@ NOT_KNOWN = "Known for the answer and its alternatives only."
 ROOM = 0.15  # of the axis of a number, on either side of what it shows
 
 
-class Words(NamedTuple):
-    """What is said above the picture."""
-
-    title: str
-    sentence: str
-
-
-def words_of(decision: Decision) -> Words | None:
-    """The words of this part of the page; None if a decision has no such part."""
+def words_of(decision: Decision) -> tuple[str, str] | None:
+    """The title of this part of the page, and a sentence; None if a decision has no such part."""
     if isinstance(decision, InTop):
         line = f"The line is below place {decision.k}, the last that counts."
-        return Words("The ranking", f"The best of {decision.of:,} destinations, with their scores. {line}")
+        return "The ranking", f"The best of {decision.of:,} destinations, with their scores. {line}"
     if isinstance(decision, RatherThan):
-        return Words("The two destinations", "Their scores, the higher one first.")
+        return "The two destinations", "Their scores, the higher one first."
     if isinstance(decision, Labelled):
-        return Words("The class scores", "The class with the highest score is predicted.")
+        return "The class scores", "The class with the highest score is predicted."
     if isinstance(decision, Between):
-        return Words("The predicted number", f"Shaded: the range from {decision.low:g} to {decision.high:g}.")
+        return "The predicted number", f"Shaded: the range from {decision.low:g} to {decision.high:g}."
     return None
 
 
-def before_and_after(facts: Facts, changed: tuple[int, ...], title: str) -> Markup:
+def before_and_after(facts: Facts, opened: NamedChange) -> Markup:
     """The picture: with nothing changed, and with a change; the script redraws the second half."""
     decision = facts.why.decision
-    known = [facts.standings.get(()), facts.standings.get(tuple(sorted(changed)))]
+    known = [facts.standings.get(()), facts.standings.get(tuple(sorted(opened.change)))]
     if isinstance(decision, Between):
         return _number(decision, [None if standing is None else standing.value for standing in known])
     shares = _shares(decision, known)
-    titles = ("Nothing changed", title or "Now")
+    titles = ("Nothing changed", opened.name or "Now")
     halves = (
         tag.div(
             tag.h3(heading, id=f"standing-{key}-title"),
             tag.p(NOT_KNOWN, class_="unevaluated", hidden=bool(standing)),
             tag.ol(*_places(decision, standing, shares), *_room(facts, standing), id=f"standing-{key}"),
-            class_="idle" if key == "now" and not changed else None,
+            class_="idle" if key == "now" and not opened.change else None,
         )
         for key, heading, standing in zip(("was", "now"), titles, known, strict=True)
     )
@@ -97,18 +90,14 @@ def _places(decision: Decision, standing: Standing | None, shares: dict[float, f
         score = leader.score if isinstance(decision, Labelled) else probability(leader.score)
         rank = standing.rank if leader.name == own and standing.rank is not None else place
         kinds = ["own"] * (leader.name == own) + ["apart"] * (rank != place) + ["last"] * (place == last)
-        yield _place(rank, leader.name, f"{score:.3f}", shares[leader.score], kinds)
-
-
-def _place(rank: int, called: str, score: str, share: float, kinds: Sequence[str]) -> Markup:
-    bar = tag.rect(width=percent(share), height=10, rx=2)
-    return tag.li(
-        tag.span(f"{rank:,}", class_="rank"),
-        name(called, WIDEST),
-        tag.svg(bar, width="100%", height=10, aria_hidden="true"),
-        tag.span(score),
-        class_=" ".join(kinds) or None,
-    )
+        bar = tag.rect(width=percent(shares[leader.score]), height=10, rx=2)
+        yield tag.li(
+            tag.span(f"{rank:,}", class_="rank"),
+            name(leader.name, WIDEST),
+            tag.svg(bar, width="100%", height=10, aria_hidden="true"),
+            tag.span(f"{score:.3f}"),
+            class_=" ".join(kinds) or None,
+        )
 
 
 def _number(decision: Between, values: Sequence[float | None]) -> Markup:
