@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 from cody.data import datasets
 from cody.explaining.advice import NextStep, is_open
+from cody.explaining.explanation import Explanation
 from cody.explaining.wording import capital
 from cody.models.decision import Above, Between, InTop, Labelled, RatherThan
 from cody.utils.words import count, in_words, is_date, moment, moment_and_zone, sanitize
 from cody.web.charts import ends, meter
 from cody.web.commands import explain_command
 from cody.web.facts import Facts, KnownChange, NamedChange
-from cody.web.markup import Markup, join, link, name, tag
+from cody.web.markup import Child, Markup, join, link, name, tag
 
 UNSEARCHED = "{} of the {} near this {} {} evaluated alone. Change some together, or run an explainer."
 SEARCHING = "Searching for the smallest change that flips this … "
@@ -94,17 +95,17 @@ def bar(facts: Facts, opened: NamedChange) -> Markup:
     """The scores before and now, and what can be chosen by name. It stays in view, and its height does not change."""
     known = facts.answers.get(tuple(sorted(opened.change)))
     now = None if known is None else known.logit
-    gauge = tag.div(
-        meter(facts.gauge, facts.why.original, now),
-        ends(facts),
-        _slider(facts) if facts.movable else None,
-        class_="gauge",
-    )
+    slider = _slider(facts) if facts.movable else None
+    gauge = tag.div(meter(facts.gauge, facts.why.original, now), ends(facts), slider, class_="gauge")
     line = tag.p(tag.span(opened.name, id="now-name"), tag.span("", id="status", role="status"))
-    buttons = tag.div(*_buttons(facts, opened), class_="states", role="group", aria_label="Shown")
-    return tag.div(
-        tag.div(_numbers(facts, known), _decided_now(facts, known)), gauge, buttons, line, class_="now scorebar"
+    pressed = [str(state.change == opened.change).lower() for state in facts.states]
+    buttons = (
+        tag.button(capital(state.name), type="button", data_state=place, aria_pressed=pressed[place])
+        for place, state in enumerate(facts.states)
     )
+    states = tag.div(*buttons, class_="states", role="group", aria_label="Shown")
+    figures = tag.div(_numbers(facts, known), _decided_now(facts, known))
+    return tag.div(figures, gauge, states, line, class_="now scorebar")
 
 
 def _numbers(facts: Facts, known: KnownChange | None) -> Markup:
@@ -115,10 +116,9 @@ def _numbers(facts: Facts, known: KnownChange | None) -> Markup:
     side, now = facts.side(known and known.logit), "–" if known is None else known.score
     word = [] if isinstance(facts.why.decision, Above) else [tag.span(facts.gauge.word, class_="word")]
 
-    def row(first: Markup | str, last: Markup | str, **attributes: str) -> Markup:
+    def row(first: str, last: str, **attributes: str) -> Markup:
         arrow = tag.span("→", class_="to")
-        parts = [tag.span(first, class_="was"), arrow, tag.span(last, class_="now")]
-        return tag.span(*word, *parts, **attributes)
+        return tag.span(*word, tag.span(first, class_="was"), arrow, tag.span(last, class_="now"), **attributes)
 
     kinds = [facts.side(facts.why.original), *["long"] * (len(first) > MOST_LETTERS)]
     was = tag.span(first, id="was-score", class_=" ".join(kinds))
@@ -157,80 +157,65 @@ def about_data(identity: str, called: object = None) -> str:
     return sanitize(called, 40) if isinstance(called, str) else ""
 
 
-def _byline(facts: Facts) -> list[Markup | str]:
+def _byline(facts: Facts) -> Iterator[Child]:
     """The data, the model, which event this is, and whether it happened."""
     why = facts.why
-    data = about_data(why.data, why.parameters.get("data"))
-    parts: list[Markup | str] = [data] if data else []
+    yield about_data(why.data, why.parameters.get("data")) or None
     called = why.parameters.get("model")  # in Python, a model has no name
-    parts.append(sanitize(called, 40) if isinstance(called, str) else f"model {sanitize(why.model, 9)}")
+    yield sanitize(called, 40) if isinstance(called, str) else f"model {sanitize(why.model, 9)}"
     when = moment_and_zone(why.query.time) if is_date(why.query.time) else f"time {moment(why.query.time)}"
-    parts.append(when if why.event is None or why.subject == "node" else f"{facts.event} {why.event}, {when}")
-    return [*parts, *_truth(facts)]
+    yield when if why.event is None or why.subject == "node" else f"{facts.event} {why.event}, {when}"
+    yield _truth(facts)
 
 
-def _truth(facts: Facts) -> Iterator[Markup]:
-    """What happened, and so whether the model is right; nothing where that is not known."""
+def _truth(facts: Facts) -> Markup | None:
+    """What happened, and so whether the model is right; None where that is not known."""
     why = facts.why
     if why.subject != "link" and not isinstance(why.decision, Between):
-        yield from _true_label(facts)
-        return
+        return _true_label(why)
     if why.recourse is not None:
-        since = moment_and_zone(why.recourse.since) if is_date(why.recourse.since) else moment(why.recourse.since)
-        yield tag.b(f"as if nothing else had happened since {since}")
-        return
+        return tag.b(f"as if nothing else had happened since {moment_and_zone(why.recourse.since)}")
     if why.event is None:
-        yield tag.b(f"no such {facts.event} on record at this time")
-        return
+        return tag.b(f"no such {facts.event} on record at this time")
     right, wrong = RIGHT_OR_WRONG.get(type(why.decision), ("", ""))
     is_right = why.original > 0
-    yield tag.b(f"it did happen{right if is_right else wrong}", class_="wrong" if wrong and not is_right else None)
+    return tag.b(f"it did happen{right if is_right else wrong}", class_="wrong" if wrong and not is_right else None)
 
 
-def _true_label(facts: Facts) -> Iterator[Markup]:
+def _true_label(why: Explanation) -> Markup | None:
     """The label in the log, and whether it is the predicted one."""
-    why = facts.why
     predicted = why.decision.predicted_label
     if why.label is None or predicted is None:
-        return
+        return None
     wrong = (why.label == predicted) != (why.original > 0)
     words = f"it was {sanitize(why.label, 40)}: the model is {'wrong' if wrong else 'right'}"
-    yield tag.b(words, class_="wrong" if wrong else None)
+    return tag.b(words, class_="wrong" if wrong else None)
 
 
-def _headline(facts: Facts) -> Iterator[Markup | str]:
-    why = facts.why
+def _headline(facts: Facts) -> list[Child]:
+    why, decision, outcome = facts.why, facts.why.decision, facts.outcome(facts.why.original)
+    src, dst = name(why.src, 40), name(why.dst, 40)
     short = len(sanitize(why.src, 24)) + len(sanitize(why.dst, 24)) <= SHORT_LINK
-    link_text = tag.span(link(why.src, why.dst, 40), class_="together" if short else None)
+    subject = tag.span(link(why.src, why.dst, 40), class_="together" if short else None)
     if why.subject == "node":
-        link_text = tag.span(name(why.src, 40))
-    if why.subject != "link" or not isinstance(why.decision, Above):
-        yield from _decided(facts, link_text)
-        return
-    if why.original > 0:
-        yield from ("The model predicts ", link_text, ".")
-        return
-    yield from ("The model does not predict ", link_text)
-    yield "." if why.event is None else ", although it happened."
-
-
-def _decided(facts: Facts, subject: Markup) -> Iterator[Markup | str]:
-    """The headline of what is not simply whether a link is predicted."""
-    why, decision, state = facts.why, facts.why.decision, facts.why.states[0]
+        subject = tag.span(src)
+    if why.subject == "link" and isinstance(decision, Above):
+        if why.original > 0:
+            return ["The model predicts ", subject, "."]
+        return ["The model does not predict ", subject, "." if why.event is None else ", although it happened."]
     if isinstance(decision, InTop):
-        rank = 0 if state.standing is None else state.standing.rank or 0
-        yield from ("The model ranks ", name(why.dst, 40), f" {in_words(rank)} of {decision.of:,} for ")
-        yield from (name(why.src, 40), ".")
-    elif isinstance(decision, RatherThan):
+        standing = why.states[0].standing
+        rank = 0 if standing is None else standing.rank or 0
+        return ["The model ranks ", dst, f" {in_words(rank)} of {decision.of:,} for ", src, "."]
+    if isinstance(decision, RatherThan):
         best, other = (why.dst, decision.other) if why.original > 0 else (decision.other, why.dst)
-        yield from ("For ", name(why.src, 40), ", the model prefers ", name(best, 40), " to ", name(other, 40), ".")
-    elif isinstance(decision, Between):
-        yield from (f"The model expects {decision.figure(state)} for ", subject, f": {facts.outcome(why.original)}.")
-    elif isinstance(decision, Labelled) and why.original <= 0:
-        yield from (f"The model does not predict {facts.outcome(1.0)} for ", subject, ".")
-    else:
-        verb = "predicts" if isinstance(decision, Above | Labelled) else "decides"
-        yield from (f"The model {verb} {facts.outcome(why.original)} for ", subject, ".")
+        return ["For ", src, ", the model prefers ", name(best, 40), " to ", name(other, 40), "."]
+    if isinstance(decision, Between):
+        return [f"The model expects {decision.figure(why.states[0])} for ", subject, f": {outcome}."]
+    if isinstance(decision, Labelled) and why.original <= 0:
+        return [f"The model does not predict {facts.outcome(1.0)} for ", subject, "."]
+    verb = "predicts" if isinstance(decision, Above | Labelled) else "decides"
+    return [f"The model {verb} {outcome} for ", subject, "."]
 
 
 def _unsearched(facts: Facts) -> str:
@@ -266,9 +251,3 @@ def _slider(facts: Facts) -> Markup:
         ),
         class_="threshold",
     )
-
-
-def _buttons(facts: Facts, opened: NamedChange) -> Iterator[Markup]:
-    for place, state in enumerate(facts.states):
-        pressed = str(state.change == opened.change).lower()
-        yield tag.button(capital(state.name), type="button", data_state=place, aria_pressed=pressed)
