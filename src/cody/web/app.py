@@ -22,19 +22,8 @@ from cody.graph.columns import LONGEST_NAME
 from cody.graph.edits import Add, Edit, Move
 from cody.models.contract import check_changes
 from cody.utils.words import sanitize
+from cody.web import bodies
 from cody.web import live_pages as pages
-from cody.web.bodies import (
-    About,
-    EventBody,
-    Node,
-    Partner,
-    Problem,
-    Scored,
-    SearchProgress,
-    event_body,
-    progress_body,
-    scored_body,
-)
 from cody.web.guard import Guard
 from cody.web.live import BusyError, Live, UnknownError
 from cody.web.questions import (
@@ -61,7 +50,7 @@ Before = Annotated[int | None, Query(ge=1, le=LARGEST_ROW)]
 
 
 REFUSED: dict[int | str, dict[str, Any]] = {
-    status: {"model": Problem} for status in (400, 401, 403, 404, 405, 413, 429, 503)
+    status: {"model": bodies.Problem} for status in (400, 401, 403, 404, 405, 413, 429, 503)
 }
 NO_PAGE: dict[int | str, dict[str, Any]] = REFUSED | {
     status: {"content": {"text/html": {"schema": {"type": "string"}}}, "description": "A page that explains it"}
@@ -93,14 +82,6 @@ def create_app(
     app.add_exception_handler(CodyError, _problem)
     app.add_exception_handler(405, _other_methods)
 
-    async def nothing_here(request: Request, _: Exception) -> Response:
-        """A page for a browser, and JSON for a program."""
-        words = f"There is nothing at {sanitize(request.url.path, 80)}."
-        if "text/html" in request.headers.get("accept", ""):
-            return HTMLResponse(pages.error_page(live, words), 404)
-        return JSONResponse({"detail": words}, 404)
-
-    app.add_exception_handler(404, nothing_here)
     _add_pages(app, live)
     _add_questions(app, live)
     _add_searches(app, live)
@@ -109,8 +90,11 @@ def create_app(
 
 async def _problem(_: Request, error: Exception) -> Response:
     """An error of the library, with its own message."""
-    status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
-    return JSONResponse({"detail": str(error)}, status)
+    return JSONResponse({"detail": str(error)}, _status(error))
+
+
+def _status(error: Exception) -> int:
+    return next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
 
 
 async def _other_methods(request: Request, _: Exception) -> Response:
@@ -121,6 +105,7 @@ async def _other_methods(request: Request, _: Exception) -> Response:
 
 
 def _add_pages(app: FastAPI, live: Live) -> None:
+    @app.get("/", response_class=HTMLResponse, responses=NO_PAGE)
     def home(entered: Annotated[Address, Query()]) -> HTMLResponse:
         """The page of a link, of a node, or of several links in a table; by default, what is worth looking at."""
         try:
@@ -128,11 +113,10 @@ def _add_pages(app: FastAPI, live: Live) -> None:
         except FieldError as error:
             return HTMLResponse(pages.start_page(live, live.graph.num_events, entered, error), 400)
         except CodyError as error:
-            status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
-            return HTMLResponse(pages.error_page(live, str(error)), status)
+            return HTMLResponse(pages.error_page(live, str(error)), _status(error))
 
-    async def too_long(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)
+    @app.exception_handler(RequestValidationError)
+    async def too_long(request: Request, error: RequestValidationError) -> Response:
         if request.url.path != "/":
             # A NaN or an infinity, which is part of what is wrong, as text: JSON has none.
             wrong = json.loads(json.dumps(jsonable_encoder(error.errors())), parse_constant=str)
@@ -140,8 +124,13 @@ def _add_pages(app: FastAPI, live: Live) -> None:
         first = error.errors()[0]
         return HTMLResponse(pages.error_page(live, f"{first['loc'][-1]}: {first['msg']}"), 400)
 
-    app.add_exception_handler(RequestValidationError, too_long)
-    app.add_api_route("/", home, methods=["GET"], response_class=HTMLResponse, responses=NO_PAGE)
+    @app.exception_handler(404)
+    async def nothing_here(request: Request, _: Exception) -> Response:
+        """A page for a browser, and JSON for a program."""
+        words = f"There is nothing at {sanitize(request.url.path, 80)}."
+        if "text/html" in request.headers.get("accept", ""):
+            return HTMLResponse(pages.error_page(live, words), 404)
+        return JSONResponse({"detail": words}, 404)
 
 
 def _page_of(live: Live, entered: Address) -> HTMLResponse:
@@ -247,70 +236,59 @@ def _side(live: Live, text: str) -> list[int]:
 def _add_questions(app: FastAPI, live: Live) -> None:
     graph = live.graph
 
-    def about() -> About:
+    @app.get("/api/about", responses=REFUSED)
+    def about() -> bodies.About:
         """The data and the model of this server."""
         sizes = {"events": graph.num_events, "nodes": graph.num_nodes}
-        return About(version=__version__, data=live.data_name, model=live.model_name, explainers=pages.NAMES, **sizes)
+        data, model = live.data_name, live.model_name
+        return bodies.About(version=__version__, data=data, model=model, explainers=pages.NAMES, **sizes)
 
-    def score(question: LinkQuestion) -> Scored:
+    @app.post("/api/score", responses=REFUSED)
+    def score(question: LinkQuestion) -> bodies.Scored:
         """The prediction with nothing changed, and with changes."""
-        return scored_body(live.score(live.as_scored(as_case(graph, question)), as_decision(question)))
+        return bodies.scored_body(live.score(live.as_scored(as_case(graph, question)), as_decision(question)))
 
-    def events(before: Before = None, count: Count = 25) -> list[EventBody]:
+    @app.get("/api/events", responses=REFUSED)
+    def events(before: Before = None, count: Count = 25) -> list[bodies.EventBody]:
         """The latest events before a row, latest first, each with the model's prediction just before it."""
         last = graph.num_events if before is None else min(before, graph.num_events)
-        return list(map(event_body, live.events(last, count)))
+        return list(map(bodies.event_body, live.events(last, count)))
 
-    def node(name: Annotated[str, Path(min_length=1, max_length=LONGEST_NAME)], count: Count = 25) -> Node:
+    @app.get("/api/nodes/{name:path}", responses=REFUSED)
+    def node(name: Annotated[str, Path(min_length=1, max_length=LONGEST_NAME)], count: Count = 25) -> bodies.Node:
         """A node with its latest events and its most likely partners."""
         try:
             number = graph.node(name)
         except CallError as error:
             raise UnknownError(str(error)) from None
-        called = graph.name(number)
-        partners = [
-            Partner(
-                name=link.dst if link.src == called else link.src,
-                logit=round(link.logit, 6),
-                probability=round(link.score, 6),
-            )
-            for link in live.partners(number, MOST_PARTNERS)
-        ]
-        return Node(name=called, events=list(map(event_body, live.events_of(number, count))), partners=partners)
-
-    app.add_api_route("/api/about", about, methods=["GET"], responses=REFUSED)
-    app.add_api_route("/api/score", score, methods=["POST"], responses=REFUSED)
-    app.add_api_route("/api/events", events, methods=["GET"], responses=REFUSED)
-    app.add_api_route("/api/nodes/{name:path}", node, methods=["GET"], responses=REFUSED)
+        called, events = graph.name(number), list(map(bodies.event_body, live.events_of(number, count)))
+        partners = [bodies.partner_body(link, called) for link in live.partners(number, MOST_PARTNERS)]
+        return bodies.Node(name=called, events=events, partners=partners)
 
 
 def _add_searches(app: FastAPI, live: Live) -> None:
-    def start(search: Search) -> SearchProgress:
+    @app.post("/api/explanations", responses=REFUSED)
+    def start(search: Search) -> bodies.SearchProgress:
         """Start a search, or find the one for the same request; it needs a look every few seconds to go on."""
         case, decision = live.as_scored(as_case(live.graph, search)), as_decision(search)
-        return progress_body(live.search(case, search.explainer, decision=decision, **search.options))
+        return bodies.progress_body(live.search(case, search.explainer, decision=decision, **search.options))
 
-    def look(id: Identifier) -> SearchProgress:
+    @app.get("/api/explanations/{id}", responses=REFUSED)
+    def look(id: Identifier) -> bodies.SearchProgress:
         """How far a search is."""
-        return progress_body(live.job(id))
+        return bodies.progress_body(live.job(id))
 
-    def cancel(id: Identifier) -> SearchProgress:
+    @app.delete("/api/explanations/{id}", responses=REFUSED)
+    def cancel(id: Identifier) -> bodies.SearchProgress:
         """Stop a search and delete it."""
-        return progress_body(live.cancel(id))
+        return bodies.progress_body(live.cancel(id))
 
+    document = {"content": {"application/json": {"schema": {"type": "object"}}}, "description": "The document"}
+
+    @app.get("/api/explanations/{id}/document", responses=REFUSED | {200: document})
     def read(id: Identifier) -> Response:
         """The explanation that a search found: a document of the schema cody/explanation/3."""
         job = live.job(id)
         if job.why is None:
             raise UnknownError(f"this search has no result: it is {job.state}")
         return Response(job.why.to_json(), media_type="application/json")
-
-    routes: list[tuple[str, Callable[..., Any], str]] = [
-        ("/api/explanations", start, "POST"),
-        ("/api/explanations/{id}", look, "GET"),
-        ("/api/explanations/{id}", cancel, "DELETE"),
-    ]
-    for path, function, method in routes:
-        app.add_api_route(path, function, methods=[method], responses=REFUSED)
-    document = {"content": {"application/json": {"schema": {"type": "object"}}}, "description": "The document"}
-    app.add_api_route("/api/explanations/{id}/document", read, methods=["GET"], responses=REFUSED | {200: document})

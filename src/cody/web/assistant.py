@@ -36,16 +36,7 @@ from cody.study.instances import TEST_PERIOD, rows_of
 from cody.study.surveys import survey
 from cody.utils.deadline import until
 from cody.utils.words import moment_and_zone
-from cody.web.assistant_forms import (
-    AboutModel,
-    ChangedEvent,
-    ExplainedAnswer,
-    PredictedEvent,
-    PredictedEvents,
-    ScoredCase,
-    Summary,
-)
-from cody.web.bodies import scored_body
+from cody.web import bodies
 from cody.web.gauge import outcome
 from cody.web.live import DONE, RUNNING, WAITING, BusyError, Live
 from cody.web.questions import (
@@ -139,7 +130,7 @@ def _in_a_line(error: ValidationError) -> str:
 
 
 def _add_links(server: MCPServer[None], live: Live) -> None:
-    async def about() -> AboutModel:
+    async def about() -> bodies.AboutModel:
         return await _in_thread(partial(_about, live))
 
     async def predict(
@@ -147,7 +138,7 @@ def _add_links(server: MCPServer[None], live: Live) -> None:
         node: Annotated[Name | None, Field(description="the latest events of a node instead")] = None,
         next_partners: Annotated[bool, Field(description="with node: its most likely next partners instead")] = False,
         count: Annotated[int, Field(ge=1, le=MOST_PREDICTED, description="how many, if events does not say")] = 10,
-    ) -> PredictedEvents:
+    ) -> bodies.PredictedEvents:
         """What the model predicts for events, each as of just before it happened; by default, the latest ones."""
         return await _in_thread(partial(_predict, live, events, node, next_partners, count))
 
@@ -164,7 +155,7 @@ def _add_links(server: MCPServer[None], live: Live) -> None:
         rather_than: Rival = None,
         label: Label = None,
         between: Range = None,
-    ) -> ScoredCase:
+    ) -> bodies.ScoredCase:
         """What the model would predict had some past events not happened, happened at another time, or others too."""
         link = {"event": event, "src": src, "dst": dst, "time": time, "without": without, "add": add, "move": move}
         ways = {"threshold": threshold, "top": top, "rather_than": rather_than, "label": label} | {"between": between}
@@ -189,7 +180,7 @@ def _add_searches(server: MCPServer[None], live: Live) -> None:
         between: Range = None,
         why_not: Annotated[bool, Field(description="events may also be added and moved, not only removed")] = False,
         evaluations: Annotated[Budget | None, Field(description="limit of evaluations of the model")] = None,
-    ) -> ExplainedAnswer:
+    ) -> bodies.ExplainedAnswer:
         """Why the model decides as it does about a link: the fewest past events without which it would not."""
         link = {"event": event, "src": src, "dst": dst, "time": time, "why_not": why_not, "evaluations": evaluations}
         ways = {"threshold": threshold, "top": top, "rather_than": rather_than, "label": label} | {"between": between}
@@ -207,11 +198,11 @@ def _add_searches(server: MCPServer[None], live: Live) -> None:
 def _add_many(server: MCPServer[None], live: Live) -> None:
     working = anyio.CapacityLimiter(live.limits.searches)
 
-    async def audit(links: Links = 10) -> Summary:
+    async def audit(links: Links = 10) -> bodies.Summary:
         """What the model reacts to in general (order, times, direction, partners, features), from modified pasts."""
         return await _in_time(live, working, links, _audit)
 
-    async def survey(links: Links = 10) -> Summary:
+    async def survey(links: Links = 10) -> bodies.Summary:
         """What decides the model's right and wrong predictions in general, from explanations of some of each."""
         return await _in_time(live, working, links, _survey)
 
@@ -226,11 +217,11 @@ def _document(id: str) -> str:
 # Single links
 
 
-def _about(live: Live) -> AboutModel:
+def _about(live: Live) -> bodies.AboutModel:
     graph, task = live.graph, live.task
     labels = "" if task is None else f"the label of events or nodes: {', '.join(task.classes)}"
     first, last = (moment_and_zone(float(graph.time[row])) for row in (0, -1)) if graph.num_events else ("", "")
-    return AboutModel(
+    return bodies.AboutModel(
         data=live.data_name,
         model=live.model_name,
         events=graph.num_events,
@@ -244,7 +235,7 @@ def _about(live: Live) -> AboutModel:
 
 def _predict(
     live: Live, events: list[int] | None, node: str | None, next_partners: bool, count: int
-) -> PredictedEvents:
+) -> bodies.PredictedEvents:
     found: Predictions | LabelPredictions
     if events and node is not None:
         raise CallError("give events or node, not both")
@@ -257,21 +248,21 @@ def _predict(
     else:
         found = live.predicted(events) if events else live.events(live.graph.num_events, count)
     verified = [_verified(live, Scenario(query, None)) for query in found.queries]
-    return PredictedEvents(predictions=list(map(_predicted, found)), **_all_verified(verified))
+    return bodies.PredictedEvents(predictions=list(map(_predicted, found)), **_all_verified(verified))
 
 
-def _predicted(each: Prediction | LabelPrediction) -> PredictedEvent:
-    return PredictedEvent(**each._asdict() | {"time": moment_and_zone(each.time), "score": round(each.score, 6)})
+def _predicted(each: Prediction | LabelPrediction) -> bodies.PredictedEvent:
+    return bodies.PredictedEvent(**each._asdict() | {"time": moment_and_zone(each.time), "score": round(each.score, 6)})
 
 
-def _what_if(live: Live, given: dict[str, Any]) -> ScoredCase:
+def _what_if(live: Live, given: dict[str, Any]) -> bodies.ScoredCase:
     question = LinkQuestion.model_validate(_given(given))
     case = live.as_scored(as_case(live.graph, question))
     answer = live.score(case, as_decision(question))
     verification = live.verify(case, answer)
-    return ScoredCase(
+    return bodies.ScoredCase(
         before=outcome(answer.decision, answer.original),
-        after=scored_body(answer),
+        after=bodies.scored_body(answer),
         changed=flips(answer.original, answer.logit),
         verified=_confirms(verification, answer),
         verification=_in_words(verification),
@@ -297,7 +288,7 @@ def _in_words(verification: Verification | None) -> str:
 
 async def _explain(
     live: Live, given: dict[str, Any], report: Callable[[float, float | None], Awaitable[None]]
-) -> ExplainedAnswer:
+) -> bodies.ExplainedAnswer:
     """Search as the server does, with its queue and limits; who cancels the request cancels the search."""
 
     def start() -> str:
@@ -318,7 +309,7 @@ async def _explain(
     return explained(job.why, _document(id))
 
 
-def explained(why: Explanation, document: str) -> ExplainedAnswer:
+def explained(why: Explanation, document: str) -> bodies.ExplainedAnswer:
     """An explanation as a tool says it.
 
     Args:
@@ -326,10 +317,10 @@ def explained(why: Explanation, document: str) -> ExplainedAnswer:
         document: Where all of it is.
     """
     changes = [
-        ChangedEvent(event=each.row, edit=each.edit, src=each.src, dst=each.dst, time=moment_and_zone(each.time))
+        bodies.ChangedEvent(event=each.row, edit=each.edit, src=each.src, dst=each.dst, time=moment_and_zone(each.time))
         for each, _ in why.steps
     ]
-    return ExplainedAnswer(
+    return bodies.ExplainedAnswer(
         **{name: getattr(why, name) for name in ("question", "reason", "sentence", "certainty", "verdict")},
         changes=changes,
         alternatives=[list(other.rows) for other in why.alternatives],
@@ -343,7 +334,7 @@ def explained(why: Explanation, document: str) -> ExplainedAnswer:
 # Many links
 
 
-def _audit(live: Live, links: int, watch: Callable[[int, int], None]) -> Summary:
+def _audit(live: Live, links: int, watch: Callable[[int, int], None]) -> bodies.Summary:
     report = audit(live.model, live.graph, links=links, watch=watch)
     rows = np.array(rows_of(TEST_PERIOD, live.graph))
     drawn = np.random.default_rng(0).choice(rows, min(SAMPLE, len(rows)), replace=False)
@@ -351,7 +342,7 @@ def _audit(live: Live, links: int, watch: Callable[[int, int], None]) -> Summary
     effects = [each for each in report.to_dict()["effects"] if each["links"]]
     verified = _all_verified([_verified_without_latest(live, int(row)) for row in drawn])
     verified["verification"] = f"of a sample of scores under a modified past, {verified['verification']}"
-    return Summary(summary=report.summary, findings=findings, figures=effects, **verified)
+    return bodies.Summary(summary=report.summary, findings=findings, figures=effects, **verified)
 
 
 def _verified_without_latest(live: Live, row: int) -> Verification | None:
@@ -360,7 +351,7 @@ def _verified_without_latest(live: Live, row: int) -> Verification | None:
     return _verified(live, case._replace(removed=frozenset(near(live.model, live.graph, case.query)[-1:].tolist())))
 
 
-def _survey(live: Live, links: int, watch: Callable[[int, int], None]) -> Summary:
+def _survey(live: Live, links: int, watch: Callable[[int, int], None]) -> bodies.Summary:
     chosen = explainer(DEFAULT_SEARCH, protect=live.protect, by=live.by, dependants=live.dependants)
     found = survey(
         live.model,
@@ -376,7 +367,7 @@ def _survey(live: Live, links: int, watch: Callable[[int, int], None]) -> Summar
         f"{each.kind}: {each.explained} of {each.links} have a counterfactual. {each.caution}" for each in found.parts
     ]
     explained = sum(part.explained for part in found.parts)
-    return Summary(
+    return bodies.Summary(
         summary=" ".join(part.strip() for part in parts),
         findings=[each.sentence for part in found.parts for each in part.most_fragile],
         figures=found.rows(),
