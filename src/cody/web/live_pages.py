@@ -6,7 +6,6 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
-from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -50,17 +49,14 @@ class DecideBy(NamedTuple):
         return {} if self.value is None else {self.way: self.value}
 
 
-AS_IT_IS = DecideBy()
-
-
 def link_page(
     live: Live,
     case: Scenario,
     wanted: str | None,
-    by: DecideBy = AS_IT_IS,
-    choice: Mapping[str, Any] = MappingProxyType({}),
-    entered: Address | None = None,
-    problem: FieldError | None = None,
+    by: DecideBy,
+    choice: Mapping[str, Any],
+    entered: Address,
+    problem: FieldError | None,
 ) -> str:
     """A link with everything near it, and the result of an explainer, if there is one.
 
@@ -73,7 +69,6 @@ def link_page(
         entered: What was typed.
         problem: What is wrong with it.
     """
-    entered = entered or Address()
     why = live.found(case, wanted, decision=by.decision, **choice) if wanted else None
     searched = why is not None
     shown = why if why is not None else live.look(case, by.decision)
@@ -119,13 +114,9 @@ def start_page(live: Live, before: int, entered: Address, problem: FieldError | 
 def _seen(live: Live, known: Overview) -> Markup:
     """The model at a glance: examples, quality, scores."""
     lists = (
-        tag.div(
-            tag.h3(each.title),
-            tag.p(each.words, class_="note"),
-            tag.ul(*map(_example, each.predictions), class_="examples"),
-        )
-        for each in known.examples
-        if each.predictions
+        tag.div(tag.h3(title), tag.p(words, class_="note"), tag.ul(*map(_example, predictions), class_="examples"))
+        for title, words, predictions in known.examples
+        if predictions
     )
     model = sanitize(live.model_name or "the model", 40)
     examples = _card("Worth looking at", "Choose one: the page says why.", tag.div(*lists, class_="kinds"))
@@ -139,24 +130,20 @@ def _example(scored: Prediction | LabelPrediction) -> Markup:
 
 def node_page(live: Live, node: int, listed: int) -> str:
     """The events of a node over time, and its most likely next partners."""
-    graph = live.graph
-    called = graph.name(node)
-    now = float(graph.time[graph.num_events - 1])
-    found = live.partners(node, 12)
-    partners = [_partner(scored, called, graph, now) for scored in found]
-    who = _table(["with", "score", "predicted", f"{graph.name_of_event()}s so far", "the last one"], partners)
+    graph, event = live.graph, live.graph.name_of_event()
+    called, now = graph.name(node), float(graph.time[graph.num_events - 1])
+    partners = [_partner(scored, called, graph, now) for scored in live.partners(node, 12)]
+    who = _table(["with", "score", "predicted", f"{event}s so far", "the last one"], partners)
     likely = f"The most likely partners after {moment_and_zone(now)}, among all possible ones."
     words = "One lane per partner, those with the most events first. ● from this node, ○ to it."
+    latest = _events(live.events_of(node, listed))
     parts = [
+        tag.h1("Node ", name(called, 60)),
         _card("Its past", words, node_timeline(graph, node)),
         *([_card("Who next?", likely, who)] if live.task is None else []),
-        _card(
-            f"Its latest {graph.name_of_event()}s",
-            "Scored as of just before each happened.",
-            _events(live.events_of(node, listed)),
-        ),
+        _card(f"Its latest {event}s", "Scored as of just before each happened.", latest),
     ]
-    return _page(f"CoDy: {called}", live, [tag.h1("Node ", name(called, 60)), *parts])
+    return _page(f"CoDy: {called}", live, parts)
 
 
 def side_page(live: Live, rows: Sequence[int]) -> str:
@@ -174,25 +161,20 @@ def side_page(live: Live, rows: Sequence[int]) -> str:
 
 
 def _compared(live: Live, case: Scenario, why: Explanation | None) -> Markup:
-    graph = live.graph
-    named = link(graph.name(case.query.src), graph.name(case.query.dst))
+    named = link(live.graph.name(case.query.src), live.graph.name(case.query.dst))
     first = tag.a(named, href=address(event=case.event, explainer=DEFAULT_SEARCH)), moment(case.query.time)
     if why is None:
         return row(*first, cell("is being explained …", colspan=5))
     facts = Facts(why, served=True)
-    margins = [why.original, *([why.without] if why.is_counterfactual and why.without is not None else [])]
-    was, *now = facts.gauge.written(*margins)
-    cells = [f"{was} {facts.outcome(why.original)}", f"{now[0]} {facts.outcome(margins[1])}" if now else "–"]
-    size = str(len(why.rows)) if why.is_counterfactual else "none found"
-    cells += [size, _decisive(facts) if why.is_counterfactual else ""]
+    flips = why.is_counterfactual and why.without is not None
+    was, *now = facts.gauge.written(why.original, *[why.without] * flips)
+    cells = [f"{was} {facts.outcome(why.original)}", "–", "none found", ""]
+    if why.without is not None and flips:
+        events = [facts.phrase(why.candidates[facts.number[row]]) for row in why.rows]
+        more = [f"{len(events) - MOST_NAMED} more"] if len(events) > MOST_NAMED else []
+        decisive = "; ".join([*events[:MOST_NAMED], *more])
+        cells[1:] = [f"{now[0]} {facts.outcome(why.without)}", str(len(events)), decisive]
     return row(*first, *cells, why.reason or why.sentence)
-
-
-def _decisive(facts: Facts) -> str:
-    """The first events of an answer, and how many more there are."""
-    rows = facts.why.rows
-    named = [facts.phrase(facts.why.candidates[facts.number[row]]) for row in rows[:MOST_NAMED]]
-    return "; ".join([*named, *([f"{len(rows) - MOST_NAMED} more"] if len(rows) > MOST_NAMED else [])])
 
 
 def error_page(live: Live, words: str) -> str:
@@ -425,9 +407,8 @@ def _hidden(case: Scenario, question: Mapping[str, object]) -> Iterator[Markup]:
         yield tag.input(type="hidden", name=key, value=str(value))
 
 
-def _edits(edits: Iterable[Edit]) -> dict[str, Any]:
+def _edits(edits: Sequence[Edit]) -> dict[str, Any]:
     """Imagined events in the form of a search request."""
-    edits = list(edits)
     return {
         "add": [{"src": str(e.src), "dst": str(e.dst), "time": e.time} for e in edits if isinstance(e, Add)],
         "move": [{"row": e.row, "time": e.time} for e in edits if isinstance(e, Move)],

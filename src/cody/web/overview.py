@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,20 +23,12 @@ HEIGHT = 110  # pixels of the histogram
 Scored = Prediction | LabelPrediction
 
 
-class Examples(NamedTuple):
-    """A few predictions that are worth looking at, and why."""
-
-    title: str
-    words: str
-    predictions: list[Scored]
-
-
 class Overview(NamedTuple):
     """A sample of events, and of links that did not happen, as the model scores them."""
 
     happened: list[Scored]
     others: list[Scored]  # the same sources with random destinations; none if the model predicts labels
-    examples: list[Examples]
+    examples: list[tuple[str, str, list[Scored]]]  # predictions with a title, and why they are worth looking at
 
     @property
     def quality(self) -> str:
@@ -75,38 +66,27 @@ def _overview(live: Live) -> Overview | None:
         return None
     first = max(1, int(FROM * graph.num_events))
     rows = np.unique(np.linspace(first, graph.num_events - 1, SAMPLE).astype(int)).tolist()
-    happened = live.predicted(rows)
-    if not isinstance(happened, Predictions):
-        threshold = (live.task and live.task.threshold) or 0.5
-        sure = _wrong(list(happened), threshold, "The model was sure about these, and wrong.")
-        return Overview(list(happened), [], [sure, _close(list(happened), threshold)])
-    pool = np.unique(graph.dst[: graph.num_events])
-    drawn = np.random.default_rng(0).choice(pool, len(rows)).tolist()
-    queries = [
-        Query(int(graph.src[row]), dst, float(graph.time[row]), row) for row, dst in zip(rows, drawn, strict=True)
-    ]
-    others = live.predicted(queries)
-    new = [each for place, each in enumerate(happened) if each.predicted and happened.contact(place).last is None]
-    surprising = sorted(new, key=lambda each: -each.score)[:LISTED]
-    words = "Predicted, although the two had never met before."
+    found, others, new = live.predicted(rows), list[Scored](), list[Scored]()
+    sure = "The model was sure about these, and wrong."
+    if isinstance(found, Predictions):
+        sure = "These happened. The model was sure that they would not."
+        pool = np.unique(graph.dst[: graph.num_events])
+        drawn = np.random.default_rng(0).choice(pool, len(rows)).tolist()
+        pairs = zip(rows, drawn, strict=True)
+        queries = [Query(int(graph.src[row]), dst, float(graph.time[row]), row) for row, dst in pairs]
+        others = [each for each in live.predicted(queries) if each.right is not None]
+        new = [each for place, each in enumerate(found) if each.predicted and found.contact(place).last is None]
+    happened: list[Scored] = list(found)
+    threshold = (live.task and live.task.threshold) or 0.5
+    wrong = [each for each in happened if each.right is False]
+    never_met = "Predicted, although the two had never met before."
+    little = f"Scores closest to the threshold, {threshold:g}: little would flip them."
     examples = [
-        _wrong(list(happened), 0.5, "These happened. The model was sure that they would not."),
-        _close(list(happened), 0.5),
-        Examples("Surprising", words, list(surprising)),
+        ("Wrong", sure, sorted(wrong, key=lambda each: -abs(each.score - threshold))[:LISTED]),
+        ("Fragile", little, sorted(happened, key=lambda each: abs(each.score - threshold))[:LISTED]),
+        ("Surprising", never_met, sorted(new, key=lambda each: -each.score)[:LISTED]),
     ]
-    return Overview(list(happened), [each for each in others if each.right is not None], examples)
-
-
-def _wrong(scored: Sequence[Scored], threshold: float, words: str) -> Examples:
-    wrong = sorted((each for each in scored if each.right is False), key=lambda each: -abs(each.score - threshold))
-    return Examples("Wrong", words, wrong[:LISTED])
-
-
-def _close(scored: Sequence[Scored], threshold: float) -> Examples:
-    close = sorted(scored, key=lambda each: abs(each.score - threshold))
-    return Examples(
-        "Fragile", f"Scores closest to the threshold, {threshold:g}: little would flip them.", close[:LISTED]
-    )
+    return Overview(happened, others, examples)
 
 
 def histogram(found: Overview) -> Markup:
