@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -43,50 +44,34 @@ class Guard:
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
             return
-        headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        refused = self._refusal(scope, headers)
+        request = Request(scope)
+        token = request.query_params.get("token", "")
+        refused = self._refusal(request, token)
         if refused is not None:
             await _answer(send, *refused)
             return
-        cookie = self._cookie(scope)
+        # a cookie, so that the token is needed only once
+        cookie = f"{COOKIE}={self.token}; HttpOnly; SameSite=Strict; Path=/"
+        more = [(b"set-cookie", cookie.encode())] if self.token and token else []
         try:
-            await self.app(scope, self._bounded(receive), _with_headers(send, cookie))
+            await self.app(scope, self._bounded(receive), _with_headers(send, more))
         except TooLargeError:
             await _answer(send, 413, f"a request may have {self.largest_body:,} bytes")
 
-    def _refusal(self, scope: MutableMapping[str, Any], headers: dict[bytes, str]) -> tuple[int, str] | None:
-        host = headers.get(b"host", "")
+    def _refusal(self, request: Request, token: str) -> tuple[int, str] | None:
+        host, origin = request.headers.get("host", ""), request.headers.get("origin")
         if _name(host) not in self.hosts:
             return 403, "this server does not have that host name"
-        origin = headers.get(b"origin")
         if origin is not None and urlsplit(origin).netloc != host:
             return 403, "cross-site requests are not allowed"
-        if self.token and not self._knows_token(scope, headers):
+        bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
+        shown = (bearer, token, request.cookies.get(COOKIE, ""))
+        if self.token and not any(secrets.compare_digest(each.encode(), self.token.encode()) for each in shown):
             return 401, "open the address with the token that cody serve printed"
-        length = headers.get(b"content-length", "0")
+        length = request.headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit() or int(length) > self.largest_body:
             return 413, f"a request may have {self.largest_body:,} bytes"
         return None
-
-    def _knows_token(self, scope: MutableMapping[str, Any], headers: dict[bytes, str]) -> bool:
-        shown = [headers.get(b"authorization", "").removeprefix("Bearer "), self._token_in_address(scope)]
-        try:
-            cookies = SimpleCookie(headers.get(b"cookie", ""))
-        except CookieError:
-            cookies = SimpleCookie()
-        if COOKIE in cookies:
-            shown.append(cookies[COOKIE].value)
-        return any(secrets.compare_digest(each.encode(), self.token.encode()) for each in shown)
-
-    def _token_in_address(self, scope: MutableMapping[str, Any]) -> str:
-        query_string: str = scope["query_string"].decode("latin-1")
-        return parse_qs(query_string).get("token", [""])[0]
-
-    def _cookie(self, scope: MutableMapping[str, Any]) -> list[tuple[bytes, bytes]]:
-        """A cookie, so that the token is needed only once."""
-        if not self.token or not self._token_in_address(scope):
-            return []
-        return [(b"set-cookie", f"{COOKIE}={self.token}; HttpOnly; SameSite=Strict; Path=/".encode())]
 
     def _bounded(self, receive: Receive) -> Receive:
         seen = 0

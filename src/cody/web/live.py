@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -126,7 +126,6 @@ class Live:
     _sessions: OrderedDict[Any, OpenSession] = field(default_factory=OrderedDict)
     _jobs: OrderedDict[str, Job] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _pool: list[ThreadPoolExecutor] = field(default_factory=list)
 
     # ---- single requests
 
@@ -141,14 +140,12 @@ class Live:
 
     def check(self, case: Scenario, decision: Wanted) -> None:
         """Raise an error if the model cannot decide this way about the link of a case."""
-        decision = self.decision if decision is None else decision
-        check_decision(self.model, self.graph, case.query, decision)
+        check_decision(self.model, self.graph, case.query, decision or self.decision)
 
     def score(self, case: Scenario, decision: Wanted = None) -> Answer:
         """What is decided with nothing changed, and with the changes of a case."""
-        decision = self.decision if decision is None else decision
         case = self._with_units(case)
-        kept = self._session(case, decision)
+        kept = self._session(case, decision or self.decision)
         with kept.lock:
             original, changed = kept.session.states([frozenset(), _change(case, kept.first_imagined)])
         assert original.margin is not None  # no budget could run out
@@ -174,32 +171,25 @@ class Live:
         return case._replace(removed=case.removed.union(*(unit.change for unit in units.values())))
 
     def _session(self, case: Scenario, decision: Wanted) -> OpenSession:
-        key = (case.query, case.edits, decision)
-        kept = self._kept(key, case)
-        if kept is not None:
-            return kept
-        graph, model = self.imagined(case)  # without the lock: finding the strongest rivals takes a moment
-        opened = OpenSession(open_states(model, graph, case.query, decision), graph.num_events)
-        return self._kept(key, case, opened) or opened
-
-    def _kept(self, key: Any, case: Scenario, opened: OpenSession | None = None) -> OpenSession | None:
-        """The session that is kept for a case: an earlier one, or else the one just opened."""
-        with self._lock:
-            self._forget()
-            kept = self._sessions.get(key)
-            if kept is None or len(kept.rows | case.removed) > self.limits.rows:
-                kept = opened
-            if kept is None:
+        """The session that is kept for a case: an earlier one, or else a new one."""
+        key, opened = (case.query, case.edits, decision), None
+        while True:
+            with self._lock:
+                self._forget()
+                kept = self._sessions.get(key)
+                if kept is None or len(kept.rows | case.removed) > self.limits.rows:
+                    kept = opened
+                if kept is not None:
+                    self._sessions[key] = kept
+                    self._sessions.move_to_end(key)
+                    while len(self._sessions) > self.limits.sessions:
+                        self._sessions.popitem(last=False)
+                    kept.rows |= case.removed
+                    kept.used = self.clock()
+                    return kept
                 self._sessions.pop(key, None)
-                return None
-            self._sessions[key] = kept
-            while len(self._sessions) > self.limits.sessions:
-                self._sessions.popitem(last=False)
-            kept.rows |= case.removed
-            kept.used = self.clock()
-            if key in self._sessions:
-                self._sessions.move_to_end(key)
-        return kept
+            graph, model = self.imagined(case)  # without the lock: finding the strongest rivals takes a moment
+            opened = OpenSession(open_states(model, graph, case.query, decision), graph.num_events)
 
     def imagined(self, case: Scenario) -> tuple[TemporalGraph, Model]:
         """The log with the edits of a case, and the model on it."""
@@ -209,9 +199,8 @@ class Live:
         seen = set(graph.imagined_before(case.query).tolist())
         for row, edit in enumerate(case.edits, start=self.graph.num_events):
             if isinstance(edit, Add) and row not in seen:
-                raise CallError(
-                    f"an added event must lie before the link, which is at {moment_and_zone(case.query.time)}"
-                )
+                at = moment_and_zone(case.query.time)
+                raise CallError(f"an added event must lie before the link, which is at {at}")
         return graph, model_on(self.model, graph)
 
     def _forget(self) -> None:
@@ -266,7 +255,6 @@ class Live:
 
     def look(self, case: Scenario, decision: Wanted = None) -> Explanation:
         """The effect of each event alone: an explanation without a search."""
-        decision = self.decision if decision is None else decision
         graph, model = self.imagined(case)
         named = np.array(sorted(case.removed), dtype=np.int64)
         near = partial(_near_or_named, named=named, protect=self.protect and self.protect.at(case.query))
@@ -278,18 +266,17 @@ class Live:
                 oracle.ask([frozenset({row}) for row in ranking.tolist()])
             return result(oracle, ranking, (), 0, FOUND)
 
-        seconds = min(self.limits.look, self.limits.seconds)
         why = explain(
             model,
             graph,
             case.query,
-            decision=decision,
+            decision=decision or self.decision,
             search=each_alone,
             size=SIZE + len(named),
             near=near,
             by=self.by,
             dependants=self.dependants,
-            seconds=seconds,
+            seconds=min(self.limits.look, self.limits.seconds),
         )
         return self._named(why)
 
@@ -308,12 +295,10 @@ class Live:
             decision: How it is decided.
             **options: Of `SearchLimits`.
         """
-        decision = self.decision if decision is None else decision
-        choice = SearchLimits(find(name).name, **options)
+        choice, decision = SearchLimits(find(name).name, **options), decision or self.decision
         if choice.why_not and case.edits:
-            raise CallError(
-                "an explainer cannot add events to an edited history; undo your edits, or turn off added events"
-            )
+            undo = "undo your edits, or turn off added events"
+            raise CallError(f"an explainer cannot add events to an edited history; {undo}")
         self.imagined(case)  # invalid edits and decisions are errors now, not when the search starts
         self.check(case, decision)
         with self._lock:
@@ -325,26 +310,24 @@ class Live:
                     raise BusyError(f"{active} searches are queued or running; try again later")
                 job = Job(secrets.token_urlsafe(12), case._replace(removed=frozenset()), choice, decision)
                 self._jobs[job.id] = job
-                self._workers().submit(self._run, job)
+                self._workers.submit(self._run, job)
             job.used = self.clock()
         return job
 
     def found(self, case: Scenario, name: str, *, decision: Wanted = None, **options: Any) -> Explanation | None:
         """The result of the search for this request, if it has finished; arguments as for `search`."""
-        decision = self.decision if decision is None else decision
         with self._lock:
-            job = self._find(case, SearchLimits(find(name).name, **options), decision)
-            if job is not None:
-                job.used = self.clock()
-            return None if job is None else job.why
+            job = self._find(case, SearchLimits(find(name).name, **options), decision or self.decision)
+            if job is None:
+                return None
+            job.used = self.clock()
+            return job.why
 
     def _find(self, case: Scenario, choice: SearchLimits, decision: Wanted) -> Job | None:
         """The search for this request, if there is one. The lock is held."""
+        wanted = (case.query, case.edits, choice, decision)
         for job in self._jobs.values():
-            same = (job.case.query, job.case.edits, job.choice, job.decision) == (
-                *(case.query, case.edits),
-                *(choice, decision),
-            )
+            same = (job.case.query, job.case.edits, job.choice, job.decision) == wanted
             if same and job.state in (WAITING, RUNNING, DONE) and not job.stopped:
                 return job
         return None
@@ -373,13 +356,11 @@ class Live:
         with self._lock:
             for job in self._jobs.values():
                 job.stopped = True
-        for pool in self._pool:
-            pool.shutdown(wait=True, cancel_futures=True)
+        self._workers.shutdown(wait=True, cancel_futures=True)
 
+    @cached_property
     def _workers(self) -> ThreadPoolExecutor:
-        if not self._pool:
-            self._pool.append(ThreadPoolExecutor(self.limits.searches, thread_name_prefix="search"))
-        return self._pool[0]
+        return ThreadPoolExecutor(self.limits.searches, thread_name_prefix="search")  # it starts threads when needed
 
     def _run(self, job: Job) -> None:
         try:
