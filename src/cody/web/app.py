@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
@@ -12,41 +12,23 @@ from fastapi import FastAPI, Path, Query, Request, Response
 from fastapi.encoders import jsonable_encoder
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
-from pydantic import ValidationError
 from starlette.routing import Match
 
 from cody._version import __version__
 from cody.errors import BudgetError, CallError, CodyError
-from cody.explaining.what_if import Scenario, parse_add, parse_move, parse_rows
 from cody.graph.columns import LONGEST_NAME
-from cody.graph.edits import Add, Edit, Move
-from cody.models.contract import check_changes
 from cody.utils.words import sanitize
-from cody.web import bodies
+from cody.web import bodies, questions
 from cody.web import live_pages as pages
 from cody.web.guard import Guard
 from cody.web.live import BusyError, Live, UnknownError
-from cody.web.questions import (
-    LARGEST_ROW,
-    MOST_ROWS,
-    WAYS,
-    Address,
-    FieldError,
-    LinkQuestion,
-    Search,
-    as_case,
-    as_decision,
-    in_field,
-    whole,
-)
 
 MOST_LISTED = 100
-MOST_SIDE = 12
 MOST_PARTNERS = 12
 
 Identifier = Annotated[str, Path(min_length=1, max_length=40)]
 Count = Annotated[int, Query(ge=1, le=MOST_LISTED)]
-Before = Annotated[int | None, Query(ge=1, le=LARGEST_ROW)]
+Before = Annotated[int | None, Query(ge=1, le=questions.LARGEST_ROW)]
 
 
 REFUSED: dict[int | str, dict[str, Any]] = {
@@ -106,11 +88,11 @@ async def _other_methods(request: Request, _: Exception) -> Response:
 
 def _add_pages(app: FastAPI, live: Live) -> None:
     @app.get("/", response_class=HTMLResponse, responses=NO_PAGE)
-    def home(entered: Annotated[Address, Query()]) -> HTMLResponse:
+    def home(entered: Annotated[questions.Address, Query()]) -> HTMLResponse:
         """The page of a link, of a node, or of several links in a table; by default, what is worth looking at."""
         try:
             return _page_of(live, entered)
-        except FieldError as error:
+        except questions.FieldError as error:
             return HTMLResponse(pages.start_page(live, live.graph.num_events, entered, error), 400)
         except CodyError as error:
             return HTMLResponse(pages.error_page(live, str(error)), _status(error))
@@ -133,104 +115,29 @@ def _add_pages(app: FastAPI, live: Live) -> None:
         return JSONResponse({"detail": words}, 404)
 
 
-def _page_of(live: Live, entered: Address) -> HTMLResponse:
+def _page_of(live: Live, entered: questions.Address) -> HTMLResponse:
     graph = live.graph
     if entered.node is not None:
-        with in_field("node"):
+        with questions.in_field("node"):
             return HTMLResponse(pages.node_page(live, graph.node(entered.node.strip()), 25))
     if entered.side:
-        return HTMLResponse(pages.side_page(live, _side(live, ",".join(entered.side))))
+        return HTMLResponse(pages.side_page(live, questions.rows_of(live, ",".join(entered.side))))
     if not entered.given("event", "src", "dst", "time"):
-        before = whole("before", entered.before) if entered.before else graph.num_events
+        before = questions.whole("before", entered.before) if entered.before else graph.num_events
         return HTMLResponse(pages.start_page(live, min(max(before, 1), graph.num_events), entered))
-    case, problem = live.as_scored(_link(live, entered)), None
+    case, problem = live.as_scored(questions.link_of(live, entered)), None
     try:
-        case = _with_edits(live, case, entered)
-        options = {name: whole(name, text) for name, text in entered.given("evaluations", "candidates").items()}
-    except FieldError as error:  # the page of the link, with what was typed
+        case = questions.with_edits(live, case, entered)
+        options = {
+            name: questions.whole(name, text) for name, text in entered.given("evaluations", "candidates").items()
+        }
+    except questions.FieldError as error:  # the page of the link, with what was typed
         problem, options = error, {}
-    by = _decide_by(live, case, entered.given(*WAYS))
+    by = questions.decide_by(live, case, entered.given(*questions.WAYS))
     wrong = bool(by.problem or problem)
     choice = options | {"why_not": bool(entered.why_not) and entered.why_not not in ("0", "false")}
     wanted = None if wrong else entered.explainer
     return HTMLResponse(pages.link_page(live, case, wanted, by, choice, entered, problem), 400 if wrong else 200)
-
-
-def _decide_by(live: Live, case: Scenario, typed: dict[str, str]) -> pages.DecideBy:
-    """What is decided, or what is wrong with it, for the page to say so beside what was typed."""
-    way, text = next(iter(typed.items()), ("", ""))
-    try:
-        given = {way: _number(way, text) for way, text in typed.items()}
-        decision = as_decision(LinkQuestion.model_validate(given))
-        live.check(case, decision)
-        return pages.DecideBy(decision, way, text, given.get(way))
-    except ValidationError as error:
-        return pages.DecideBy(None, way, text, problem=f"{way}: {error.errors()[0]['msg']}")
-    except CallError as error:
-        return pages.DecideBy(None, way, text, problem=str(error))
-
-
-def _number(way: str, text: str) -> float | str:
-    """What was typed, as a number where one is meant."""
-    kinds: dict[str, Callable[[str], float]] = {"threshold": float, "top": int}
-    try:
-        return kinds[way](text) if way in kinds else text
-    except ValueError:
-        kind = "a number between 0 and 1" if way == "threshold" else "a whole number"
-        raise CallError(f"{way} {text[:40]!r} is not {kind}") from None
-
-
-def _link(live: Live, entered: Address) -> Scenario:
-    """The link that an address names."""
-    graph, named = live.graph, entered.given("src", "dst", "time")
-    if entered.given("event"):
-        with in_field("event"):
-            if named:
-                raise CallError("give the row of an event, or from, to and when, not both")
-            return as_case(graph, LinkQuestion(event=whole("event", (entered.event or "").strip())))
-    _filled(entered, {"src": graph.node, "dst": graph.node, "time": graph.when})
-    with in_field("time"):
-        return as_case(graph, LinkQuestion.model_validate(named))
-
-
-def _with_edits(live: Live, case: Scenario, entered: Address) -> Scenario:
-    """The link with the edits of an address, and with those of its forms."""
-    graph = live.graph
-    with in_field("take"):
-        removed = parse_rows(f"{entered.without or ''} {entered.take or ''}")
-        if len(removed) > MOST_ROWS:
-            raise CallError(f"at most {MOST_ROWS} events can be removed at once, not {len(removed)}")
-        check_changes(graph, [frozenset(removed)])
-    edits: list[Edit] = [*map(parse_add, filter(None, entered.add)), *map(parse_move, filter(None, entered.move))]
-    added = _filled(entered, {"add_src": graph.node, "add_dst": graph.node, "add_time": graph.when})
-    moved = _filled(entered, {"move_row": lambda text: graph.query(whole("move_row", text)), "move_time": graph.when})
-    if added:
-        edits.append(Add(added["add_src"], added["add_dst"], graph.when(added["add_time"])))
-    if moved:
-        edits.append(Move(int(moved["move_row"]), graph.when(moved["move_time"])))
-    case = case._replace(removed=frozenset(removed), edits=tuple(edits))
-    with in_field("move_row" if moved else "add_time"):
-        live.imagined(case)
-    return case
-
-
-def _filled(entered: Address, checks: Mapping[str, Callable[[str], object]]) -> dict[str, str]:
-    """The fields of one form, each checked; empty if nothing was typed."""
-    typed = entered.given(*checks)
-    for field, check in checks.items() if typed else ():
-        if field not in typed:
-            raise FieldError(field, "fill in every field")
-        with in_field(field):
-            check(typed[field])
-    return typed
-
-
-def _side(live: Live, text: str) -> list[int]:
-    with in_field("side"):
-        rows = list(dict.fromkeys(parse_rows(text)))
-        if not 0 < len(rows) <= MOST_SIDE:
-            raise CallError(f"give 1 to {MOST_SIDE} event rows, separated by commas")
-        return [live.graph.query(row).before for row in rows]
 
 
 def _add_questions(app: FastAPI, live: Live) -> None:
@@ -244,9 +151,11 @@ def _add_questions(app: FastAPI, live: Live) -> None:
         return bodies.About(version=__version__, data=data, model=model, explainers=pages.NAMES, **sizes)
 
     @app.post("/api/score", responses=REFUSED)
-    def score(question: LinkQuestion) -> bodies.Scored:
+    def score(question: questions.LinkQuestion) -> bodies.Scored:
         """The prediction with nothing changed, and with changes."""
-        return bodies.scored_body(live.score(live.as_scored(as_case(graph, question)), as_decision(question)))
+        return bodies.scored_body(
+            live.score(live.as_scored(questions.as_case(graph, question)), questions.as_decision(question))
+        )
 
     @app.get("/api/events", responses=REFUSED)
     def events(before: Before = None, count: Count = 25) -> list[bodies.EventBody]:
@@ -268,9 +177,9 @@ def _add_questions(app: FastAPI, live: Live) -> None:
 
 def _add_searches(app: FastAPI, live: Live) -> None:
     @app.post("/api/explanations", responses=REFUSED)
-    def start(search: Search) -> bodies.SearchProgress:
+    def start(search: questions.Search) -> bodies.SearchProgress:
         """Start a search, or find the one for the same request; it needs a look every few seconds to go on."""
-        case, decision = live.as_scored(as_case(live.graph, search)), as_decision(search)
+        case, decision = live.as_scored(questions.as_case(live.graph, search)), questions.as_decision(search)
         return bodies.progress_body(live.search(case, search.explainer, decision=decision, **search.options))
 
     @app.get("/api/explanations/{id}", responses=REFUSED)

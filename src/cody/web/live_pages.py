@@ -6,7 +6,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlencode
 
 from cody.explaining.explanation import Explanation
@@ -24,29 +24,13 @@ from cody.web.live import Live
 from cody.web.markup import Markup, cell, join, link, name, percent, row, table, tag
 from cody.web.overview import Overview, histogram, overview
 from cody.web.page import LiveControls, data_block, document, page
-from cody.web.questions import Address, FieldError, as_question
-from cody.web.sessions import Wanted
+from cody.web.questions import Address, DecideBy, FieldError, as_question
 
 NAMES = [*SEARCHES, *(entry.name for entry in FACTUAL)]
 RECENT = 25  # events on the start page
 LANES, LANE, MOST_DRAWN = 8, 22, 400  # partners, pixels of a lane, and events of a node's timeline
 MOST_NAMED = 2  # events of an answer, in a comparison
 TAGLINE = "Which change to the history would have flipped a prediction?"
-
-
-class DecideBy(NamedTuple):
-    """How the question of a page is decided, as it was typed."""
-
-    decision: Wanted = None
-    way: str = ""  # a name of `questions.WAYS`; empty: as the model decides by itself
-    text: str = ""
-    value: float | str | None = None  # what the text means; None: there is none, or it is wrong
-    problem: str = ""  # why it cannot be decided this way
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """The same in the form of a request."""
-        return {} if self.value is None else {self.way: self.value}
 
 
 def link_page(

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from cody.errors import CallError
-from cody.explaining.what_if import Scenario
+from cody.explaining.what_if import Scenario, parse_add, parse_move, parse_rows
 from cody.graph import TemporalGraph
 from cody.graph.columns import LONGEST_NAME
 from cody.graph.edits import Add, Edit, Move
 from cody.models.contract import check_changes
 from cody.models.deciding import ByLabel, above, between, in_top, labelled, parse_range, rather_than
 from cody.models.decision import Decision
+from cody.web.live import Live
+from cody.web.sessions import Wanted
 
 MOST_ROWS = 256  # removed events per request
+MOST_SIDE = 12  # rows to compare
 MOST_EDITS = 16  # imagined events per request
 LONGEST_TEXT = 4096  # characters of one part of an address
 LARGEST_ROW = 2**53 - 1  # JSON numbers beyond it are not exact everywhere
@@ -194,3 +197,105 @@ def as_question(case: Scenario, graph: TemporalGraph) -> dict[str, Any]:
     if case.event is not None:
         return {"event": case.event}
     return {"src": graph.name(case.query.src), "dst": graph.name(case.query.dst), "time": case.query.time}
+
+
+# Addresses: what is typed in them, and what is wrong with it
+
+
+class DecideBy(NamedTuple):
+    """How the question of a page is decided, as it was typed."""
+
+    decision: Wanted = None
+    way: str = ""  # a name of `WAYS`; empty: as the model decides by itself
+    text: str = ""
+    value: float | str | None = None  # what the text means; None: there is none, or it is wrong
+    problem: str = ""  # why it cannot be decided this way
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The same in the form of a request."""
+        return {} if self.value is None else {self.way: self.value}
+
+
+def decide_by(live: Live, case: Scenario, typed: dict[str, str]) -> DecideBy:
+    """What is decided, or what is wrong with it, for the page to say so beside what was typed."""
+    way, text = next(iter(typed.items()), ("", ""))
+    try:
+        given = {way: _meant(way, text) for way, text in typed.items()}
+        decision = as_decision(LinkQuestion.model_validate(given))
+        live.check(case, decision)
+        return DecideBy(decision, way, text, given.get(way))
+    except ValidationError as error:
+        return DecideBy(None, way, text, problem=f"{way}: {error.errors()[0]['msg']}")
+    except CallError as error:
+        return DecideBy(None, way, text, problem=str(error))
+
+
+def link_of(live: Live, entered: Address) -> Scenario:
+    """The link that an address names."""
+    graph, named = live.graph, entered.given("src", "dst", "time")
+    if entered.given("event"):
+        with in_field("event"):
+            if named:
+                raise CallError("give the row of an event, or from, to and when, not both")
+            return as_case(graph, LinkQuestion(event=whole("event", (entered.event or "").strip())))
+    _filled(entered, {"src": graph.node, "dst": graph.node, "time": graph.when})
+    with in_field("time"):
+        return as_case(graph, LinkQuestion.model_validate(named))
+
+
+def with_edits(live: Live, case: Scenario, entered: Address) -> Scenario:
+    """The link with the edits of an address, and with those of its forms."""
+    graph = live.graph
+    with in_field("take"):
+        removed = parse_rows(f"{entered.without or ''} {entered.take or ''}")
+        if len(removed) > MOST_ROWS:
+            raise CallError(f"at most {MOST_ROWS} events can be removed at once, not {len(removed)}")
+        check_changes(graph, [frozenset(removed)])
+    edits: list[Edit] = [*map(parse_add, filter(None, entered.add)), *map(parse_move, filter(None, entered.move))]
+    added = _filled(entered, {"add_src": graph.node, "add_dst": graph.node, "add_time": graph.when})
+    moved = _filled(entered, {"move_row": lambda text: graph.query(whole("move_row", text)), "move_time": graph.when})
+    if added:
+        edits.append(Add(added["add_src"], added["add_dst"], graph.when(added["add_time"])))
+    if moved:
+        edits.append(Move(int(moved["move_row"]), graph.when(moved["move_time"])))
+    case = case._replace(removed=frozenset(removed), edits=tuple(edits))
+    with in_field("move_row" if moved else "add_time"):
+        live.imagined(case)
+    return case
+
+
+def _filled(entered: Address, checks: Mapping[str, Callable[[str], object]]) -> dict[str, str]:
+    """The fields of one form, each checked; empty if nothing was typed."""
+    typed = entered.given(*checks)
+    for field, check in checks.items() if typed else ():
+        if field not in typed:
+            raise FieldError(field, "fill in every field")
+        with in_field(field):
+            check(typed[field])
+    return typed
+
+
+def rows_of(live: Live, text: str) -> list[int]:
+    with in_field("side"):
+        rows = list(dict.fromkeys(parse_rows(text)))
+        if not 0 < len(rows) <= MOST_SIDE:
+            raise CallError(f"give 1 to {MOST_SIDE} event rows, separated by commas")
+        return [live.graph.query(row).before for row in rows]
+
+
+MEANT: dict[str, tuple[Callable[[str], float], str]] = {
+    "threshold": (float, "a number between 0 and 1"),
+    "top": (int, "a whole number"),
+}
+
+
+def _meant(way: str, text: str) -> float | str:
+    """What was typed, as a number where one is meant."""
+    if way not in MEANT:
+        return text
+    convert, kind = MEANT[way]
+    try:
+        return convert(text)
+    except ValueError:
+        raise CallError(f"{way} {text[:40]!r} is not {kind}") from None
