@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
-from anyio import to_thread
 from fastapi import FastAPI, Path, Query, Request, Response
 from fastapi.encoders import jsonable_encoder
 from fastapi.exceptions import RequestValidationError
@@ -45,20 +42,13 @@ def create_app(
     live: Live, *, hosts: frozenset[str] = frozenset({"127.0.0.1", "localhost", "[::1]"}), token: str = ""
 ) -> Any:
     """The application. `hosts` are the names it may be addressed by; if there is a `token`, requests must carry it."""
-
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        to_thread.current_default_thread_limiter().total_tokens = live.limits.threads
-        yield
-        live.close()
-
     app = FastAPI(
         title="CoDy",
         summary="Which past events, had they not happened, would have changed this prediction?",
         version=__version__,
         docs_url=None,
         redoc_url=None,
-        lifespan=lifespan,
+        lifespan=live.lifespan,
         generate_unique_id_function=lambda route: route.name,
     )
     app.add_exception_handler(CodyError, _problem)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
@@ -93,14 +92,9 @@ def create_assistant(live: Live) -> MCPServer[None]:
     Args:
         live: The graph and the model, with the limits of searches.
     """
-
-    @asynccontextmanager
-    async def lifespan(_: MCPServer[None]) -> AsyncIterator[None]:
-        to_thread.current_default_thread_limiter().total_tokens = live.limits.threads
-        yield None
-        live.close()
-
-    server = _Server("cody", instructions=INSTRUCTIONS, version=__version__, lifespan=lifespan, log_level="WARNING")
+    server = _Server(
+        "cody", instructions=INSTRUCTIONS, version=__version__, lifespan=live.lifespan, log_level="WARNING"
+    )
     _add_links(server, live)
     _add_searches(server, live)
     _add_many(server, live)

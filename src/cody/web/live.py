@@ -6,9 +6,9 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -350,6 +350,15 @@ class Live:
                 job.stopped, job.state = True, CANCELLED
             self._jobs.pop(id, None)
         return job
+
+    @asynccontextmanager
+    async def lifespan(self, _: object) -> AsyncIterator[None]:
+        """The life of a server: short requests share a few threads, and in the end everything stops."""
+        from anyio import to_thread  # a widget needs no server
+
+        to_thread.current_default_thread_limiter().total_tokens = self.limits.threads
+        yield
+        self.close()
 
     def close(self) -> None:
         """Stop everything."""

@@ -18,7 +18,7 @@ RULES = (0.0, 0.5, 1.0)  # shares at which an axis has a rule and a label
 RARE = 0.05  # share of the candidates; below it, few decisive events of that kind mean nothing
 
 
-class ChosenPredictions(NamedTuple):
+class Chosen(NamedTuple):
     """The predictions behind a figure, as the script identifies them."""
 
     list: int
@@ -57,7 +57,7 @@ def between(share: Share) -> str:
 
 
 def fragility(
-    sizes: Sequence[int], points: Sequence[Fragile], chosen: Sequence[ChosenPredictions], edit_name: str = "event"
+    sizes: Sequence[int], points: Sequence[Fragile], chosen: Sequence[Chosen], edit_name: str = "event"
 ) -> Markup:
     """The share of predictions that flip with at most so many edits, as steps with their intervals.
 
@@ -104,7 +104,7 @@ def _corners(shares: Sequence[float]) -> list[str]:
     return [f"{place} {number(_y(share))}" for place, share in [(0, shares[0]), *steps]]
 
 
-def _point(each: Fragile, place: float, chosen: ChosenPredictions, edit_name: str) -> Markup:
+def _point(each: Fragile, place: float, chosen: Chosen, edit_name: str) -> Markup:
     share = each.share
     parts = [
         tag.line(x1=0, x2=0, y1=_y(share.low), y2=_y(share.high), class_="whisker"),
@@ -120,7 +120,7 @@ def _point(each: Fragile, place: float, chosen: ChosenPredictions, edit_name: st
 # ---- rows ------------------------------------------------------------------------------------------------------------
 
 
-def contrasts(rows: Sequence[Contrast], chosen: Sequence[ChosenPredictions]) -> Markup:
+def contrasts(rows: Sequence[Contrast], chosen: Sequence[Chosen]) -> Markup:
     """Shares among decisive events, next to those among all candidates."""
     made = (_contrast(*pair) for pair in zip(rows, chosen, strict=True))
     return join([_scale("● decisive, ○ all candidates", "ratio"), tag.ul(*made, class_="rows")])
@@ -133,7 +133,7 @@ def _scale(words: str, last: str) -> Markup:
     return tag.p(tag.span(words), axis, tag.span(last), class_="scale", aria_hidden="true")
 
 
-def _contrast(each: Contrast, chosen: ChosenPredictions) -> Markup:
+def _contrast(each: Contrast, chosen: Chosen) -> Markup:
     decisive, candidates = each.decisive, each.candidates
     low, high = sorted((decisive.value, candidates.value))
     parts = [
@@ -171,7 +171,7 @@ def _ratio(each: Contrast) -> list[Child]:
     return [shown, tag.small(f"{ratio.low:.1f}–{ratio.high:.1f}")]
 
 
-def deciders(heading: str, found: Sequence[Decider], chosen: Sequence[ChosenPredictions]) -> Markup | None:
+def deciders(heading: str, found: Sequence[Decider], chosen: Sequence[Chosen]) -> Markup | None:
     """Nodes and events that decide, with the number of predictions, and of those for which they are candidates."""
     if not found:
         return None
@@ -180,7 +180,7 @@ def deciders(heading: str, found: Sequence[Decider], chosen: Sequence[ChosenPred
     return join([tag.h4(heading), tag.ul(*rows, class_="rows")])
 
 
-def _decider(each: Decider, most: int, chosen: ChosenPredictions) -> Markup:
+def _decider(each: Decider, most: int, chosen: Chosen) -> Markup:
     name = sanitize(each.name, 32) if each.row is None else f"{sanitize(each.name, 32)} ({each.row})"
     bars = [
         tag.rect(x=0, y=5, width=percent(number / most), height=8, class_=kind)
@@ -189,7 +189,7 @@ def _decider(each: Decider, most: int, chosen: ChosenPredictions) -> Markup:
     return _row(chosen, [tag.bdi(name)], bars, [tag.b(f"{each.decides}"), tag.small(f"of {each.could}")])
 
 
-def comparison_rows(rows: Sequence[tuple[str, Share, ChosenPredictions]]) -> Markup:
+def comparison_rows(rows: Sequence[tuple[str, Share, Chosen]]) -> Markup:
     """Shares on which two models agree."""
     made = []
     for what, share, chosen in rows:
@@ -199,7 +199,7 @@ def comparison_rows(rows: Sequence[tuple[str, Share, ChosenPredictions]]) -> Mar
     return join([_scale("", ""), tag.ul(*made, class_="rows")])
 
 
-def _row(chosen: ChosenPredictions, what: Sequence[Child], drawn: Sequence[Markup], figures: Sequence[Child]) -> Markup:
+def _row(chosen: Chosen, what: Sequence[Child], drawn: Sequence[Markup], figures: Sequence[Child]) -> Markup:
     """A line that can be selected: what it is about, its drawing, and its figures."""
     parts = [
         tag.span(*what, class_="what"),

@@ -19,15 +19,7 @@ from cody.web.commands import decision_options
 from cody.web.file import SURVEY_TITLE
 from cody.web.markup import Child, Markup, card, join, link, report_head, row, search_field, table, tag, tile
 from cody.web.page import data_block, document, save_buttons
-from cody.web.survey_charts import (
-    ChosenPredictions,
-    between,
-    comparison_rows,
-    contrasts,
-    deciders,
-    fragility,
-    percent_words,
-)
+from cody.web.survey_charts import Chosen, between, comparison_rows, contrasts, deciders, fragility, percent_words
 
 TITLES = {"correct": "predicted links", "incorrect": "missed links"}
 NONE_FOUND = "No counterfactual was found for any of these predictions."
@@ -53,7 +45,7 @@ class Panel(NamedTuple):
         """The predictions that meet a condition."""
         return [self.first + place for place, each in enumerate(self.part.predictions) if holds(each)]
 
-    def chosen(self, which: str, holds: Callable[[Example], bool]) -> ChosenPredictions:
+    def chosen(self, which: str, holds: Callable[[Example], bool]) -> Chosen:
         """The same behind a figure, with words for it."""
         return self.lists.add(f"{self.title} {which}", self.numbers(holds))
 
@@ -61,9 +53,9 @@ class Panel(NamedTuple):
 class PredictionLists(list[tuple[str, list[int]]]):
     """The predictions behind each figure, with a title, for the script."""
 
-    def add(self, title: str, numbers: list[int]) -> ChosenPredictions:
+    def add(self, title: str, numbers: list[int]) -> Chosen:
         self.append((title, numbers))
-        return ChosenPredictions(len(self) - 1, len(numbers))
+        return Chosen(len(self) - 1, len(numbers))
 
 
 def survey_page(
@@ -202,7 +194,7 @@ def _finding(panel: Panel) -> str:
 
 
 def _fragility(panels: Sequence[Panel]) -> Markup:
-    def behind(panel: Panel, most: int) -> ChosenPredictions:
+    def behind(panel: Panel, most: int) -> Chosen:
         changed = f"{count(most, panel.survey.edit_name)} {'is' if most == 1 else 'are'} changed"
         return panel.chosen(f"that flip if at most {changed}", lambda one: 0 < len(one.events) <= most)
 
@@ -286,7 +278,7 @@ def _contrasts(panel: Panel, tests: Sequence[tuple[Contrast, Test]]) -> Markup:
     if not tests:
         return tag.p(NONE_FOUND, class_="note")
 
-    def behind(what: str, holds: Test) -> ChosenPredictions:
+    def behind(what: str, holds: Test) -> Chosen:
         which = f"with such a decisive {called}: {with_name(what, called)}"
         return panel.chosen(which, lambda one: any(map(holds, one.events)))
 
@@ -324,10 +316,10 @@ def _with_interval(share: Share | None) -> Child:
 def _who(panels: Sequence[Panel]) -> Markup:
     called = _called(panels[0].survey)
 
-    def decided_by_node(panel: Panel, name: str) -> ChosenPredictions:
+    def decided_by_node(panel: Panel, name: str) -> Chosen:
         return panel.chosen(f"of others that {sanitize(name, 30)} decides", lambda one: _is_decided_by(one, name))
 
-    def decided_by_event(panel: Panel, row: int | None) -> ChosenPredictions:
+    def decided_by_event(panel: Panel, row: int | None) -> Chosen:
         return panel.chosen(f"that event {row} decides", lambda one: any(event.row == row for event in one.events))
 
     def draw(panel: Panel) -> Markup:
@@ -375,7 +367,7 @@ def _ends(title: str, examples: Sequence[Example], panel: Panel) -> Markup | Non
     return join([tag.h4(title), tag.ul(*map(row, examples), class_="ends-list")]) if examples else None
 
 
-def _choice(chosen: ChosenPredictions, one: Example | ExplainedByBoth, *facts: str) -> Markup:
+def _choice(chosen: Chosen, one: Example | ExplainedByBoth, *facts: str) -> Markup:
     """A prediction that can be selected, with what is said about it."""
     named = tag.span(link(one.src, one.dst, 20), class_="what")
     figures = (tag.span(each, class_="prediction") for each in facts)
