@@ -27,8 +27,8 @@ from cody.explaining.verification import differ
 from cody.explaining.what_if import Scenario, near, without_effect
 from cody.models.deciding import above
 from cody.models.margins import flips
-from cody.models.predict import Prediction, Predictions
-from cody.models.predictions import LabelPrediction, LabelPredictions
+from cody.models.predict import Predictions
+from cody.models.predictions import LabelPredictions
 from cody.study.audit import audit
 from cody.study.explainers import DEFAULT_SEARCH, explainer
 from cody.study.instances import TEST_PERIOD, rows_of
@@ -241,12 +241,9 @@ def _predict(
         found = live.events_of(live.graph.node(node), count)
     else:
         found = live.predicted(events) if events else live.events(live.graph.num_events, count)
-    verified = [_verified(live, Scenario(query, None)) for query in found.queries]
-    return bodies.PredictedEvents(predictions=list(map(_predicted, found)), **_all_verified(verified))
-
-
-def _predicted(each: Prediction | LabelPrediction) -> bodies.PredictedEvent:
-    return bodies.PredictedEvent(**each._asdict() | {"time": moment_and_zone(each.time), "score": round(each.score, 6)})
+    verified = _all_verified([_verified(live, Scenario(query, None)) for query in found.queries])
+    shown = [each._asdict() | {"time": moment_and_zone(each.time), "score": round(each.score, 6)} for each in found]
+    return bodies.PredictedEvents(predictions=[bodies.PredictedEvent(**each) for each in shown], **verified)
 
 
 def _what_if(live: Live, given: dict[str, Any]) -> bodies.ScoredCase:

@@ -35,19 +35,15 @@ def audit_page(report: AuditReport, model: str, data: str) -> str:
 
 def _head(report: AuditReport, model: str, data: str) -> Markup:
     passed = sum(check.status == PASS for check in report.checks)
+    true = "happened" if report.label is None else f"are {sanitize(report.label, 24)}"
     precision = "–" if report.average_precision is None else f"{100 * report.average_precision:.0f} %"
     tiles = [
-        tile(f"{report.links:,}", "predictions", _truth_in_words(report)),
+        tile(f"{report.links:,}", "predictions", f"{report.happened:,} of them {true}"),
         tile(precision, "average precision", "with nothing modified"),
         tile(f"{passed}/{len(report.checks)}", "checks pass", f"overall: {report.status}"),
     ]
     finding = f"The model {report.summary[:1].lower()}{report.summary[1:]}"
     return report_head(f"Audit · {applied_to(model, data)}", finding, report.verdict, tiles=tiles)
-
-
-def _truth_in_words(report: AuditReport) -> str:
-    true = "happened" if report.label is None else f"are {sanitize(report.label, 24)}"
-    return f"{report.happened:,} of them {true}"
 
 
 def _checks(report: AuditReport) -> Markup:

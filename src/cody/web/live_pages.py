@@ -21,7 +21,7 @@ from cody.study.explainers import DEFAULT_SEARCH, FACTUAL, SEARCHES, find
 from cody.utils.words import count, earlier, heading_of_times, moment, moment_and_zone, sanitize, zone_name
 from cody.web.facts import Facts
 from cody.web.live import Live
-from cody.web.markup import Markup, cell, join, link, name, percent, row, table, tag
+from cody.web.markup import Markup, cell, join, link, name, percent, row, scrolled, table, tag
 from cody.web.overview import Overview, histogram, overview
 from cody.web.page import LiveControls, data_block, document, page
 from cody.web.questions import Address, DecideBy, FieldError, as_question
@@ -287,8 +287,7 @@ def _event(scored: Prediction | LabelPrediction, *, tick: bool) -> Markup:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Markup], kind: str = "list") -> Markup:
-    region = {"tabindex": 0, "role": "region", "aria-label": "Table"}
-    return tag.div(table(heads, rows, kind), class_="scroll", **region)
+    return scrolled(table(heads, rows, kind), "Table")
 
 
 def _search_bar(

@@ -215,6 +215,11 @@ def bar(share: float, *more: Markup) -> TableCell:
     return cell(tag.svg(drawn, *more, width="100%", height=18, aria_hidden=hidden), class_="bar")
 
 
+def scrolled(table: Markup, label: str) -> Markup:
+    """A table that scrolls by itself where the window is too narrow for it."""
+    return tag.div(table, class_="scroll", tabindex=0, role="region", aria_label=label)
+
+
 def search_field(words: str) -> Markup:
     """A field that filters a list."""
     field = tag.input(type="search", id="filter", placeholder=words, autocomplete="off")

@@ -38,12 +38,9 @@ def network(facts: Facts, chosen: frozenset[int]) -> Markup:
     spots = _spots(facts, lines)
     drawn = {pair: numbers for pair, numbers in lines.items() if pair[0] in spots and pair[1] in spots}
     marks = sorted(drawn.items(), key=lambda entry: -len(entry[1]))  # thin lines on top
+    edges = [(pair, numbers) for pair, numbers in marks if pair[0] != pair[1]]
     picture = tag.svg(
-        *(
-            _line(facts, chosen, spots[pair[0]], spots[pair[1]], numbers)
-            for pair, numbers in marks
-            if pair[0] != pair[1]
-        ),
+        *(_line(facts, chosen, spots[one], spots[other], numbers) for (one, other), numbers in edges),
         _question(spots, facts),
         *(_node(facts, name, spot) for name, spot in spots.items()),
         class_="network",

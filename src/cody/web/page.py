@@ -19,7 +19,7 @@ from cody.web.commands import command, edit_option
 from cody.web.facts import AGAINST, FOR, REMOVED, UNKNOWN, Facts, NamedChange
 from cody.web.gauge import MarginGauge
 from cody.web.head import bar, head, title, what_next
-from cody.web.markup import Child, Markup, card, join, search_field, tag
+from cody.web.markup import Child, Markup, card, join, scrolled, search_field, tag
 from cody.web.network import network
 from cody.web.standing import WIDEST, as_plain, before_and_after, lines, may_stand_apart, words_of
 from cody.web.table import candidates_table, stability_table
@@ -71,8 +71,9 @@ def page(why: Explanation, model: LiveControls | None = None, *, back: str = "")
 
 
 def data_block(data: dict[str, Any]) -> Markup:
-    """Data for the script."""
-    return tag.script(Markup(_harmless(to_json(data))), type="application/json", id="data")
+    """Data for the script, as JSON that ends no element and opens no comment, whatever the names in it."""
+    json = to_json(data).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return tag.script(Markup(json), type="application/json", id="data")
 
 
 def document(title: str, body: Markup, codes: Sequence[str], *, served: bool, styles: Sequence[str] = ()) -> str:
@@ -120,11 +121,6 @@ def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _harmless(json: str) -> str:
-    r"""JSON that ends no element and opens no comment, whatever the names in it: < can be written as \u003c."""
-    return json.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
 def content(
     facts: Facts, opened: NamedChange, model: LiveControls | None = None
 ) -> tuple[Markup, list[Axis], list[float]]:
@@ -140,12 +136,12 @@ def content(
         several = sum(bool(state.change) for state in facts.states) > 1
         drawing = tag.div(network(facts, chosen), tag.div(_controls(axes), picture), class_="drawing")
         every = f"All {facts.past}" if len(why.candidates) > 1 else f"The one {facts.thing}"
-        listed = _scrolled(candidates_table(facts, chosen), f"{facts.thing}s")
+        listed = scrolled(candidates_table(facts, chosen), f"Table of {facts.thing}s")
         parts += [
             card("timeline", _timeline_title(facts), _timeline_words(facts), drawing, _legend(facts)),
             behind,
             card("ways", "Counterfactuals", _ways_words(facts), alternatives(facts)) if several else None,
-            card("survives", "What it survives", why.stability, _scrolled(stability_table(facts), "models"))
+            card("survives", "What it survives", why.stability, scrolled(stability_table(facts), "Table of models"))
             if why.elsewhere
             else None,
             card("all", every, _table_words(facts), _filter(), listed),
@@ -290,10 +286,6 @@ def _filter() -> Markup:
     found = tag.span("", id="found", role="status")
     clear = tag.button("clear", type="button", id="clear", hidden=True)
     return tag.div(search_field("Find a node or row"), found, clear, class_="controls")
-
-
-def _scrolled(rows: Markup, of: str) -> Markup:
-    return tag.div(rows, class_="scroll", tabindex=0, role="region", aria_label=f"Table of {of}")
 
 
 def _settings(facts: Facts) -> Markup:

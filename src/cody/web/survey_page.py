@@ -13,7 +13,7 @@ from cody.explaining.explanation import ADDED, MOVED, REMOVED
 from cody.explaining.wording import capital
 from cody.study.comparison import ExplainedByBoth, ModelComparison
 from cody.study.report import FEW, LATEST, LISTED, Decisive, Example, Part, Survey, with_name
-from cody.study.shares import Contrast, Share
+from cody.study.shares import Contrast
 from cody.utils.words import count, earlier, is_date, moment, sanitize, zone_name
 from cody.web.commands import decision_options
 from cody.web.file import SURVEY_TITLE
@@ -130,8 +130,8 @@ def _head(surveys: Sequence[Survey], panels: Sequence[Panel], comparison: ModelC
         survey.protected.rstrip(".") or None,
         f"times: {zone_name()}" if any(is_date(each.time) for each in part.predictions) else None,
     ]
-    finding: Child = _headline(panels[0]) if comparison is None else _agreement(comparison)
-    answer = _finding(panels[0]) if comparison is None else _reasons(comparison)
+    one = panels[0]
+    finding, answer = (_headline(one), _finding(one)) if comparison is None else _agreement(comparison)
     data = [] if survey.data == survey.model else [sanitize(survey.data, 40)]  # they come with the model
     occasion = " · ".join(["Survey", *data, " and ".join(sanitize(each.model, 40) for each in surveys)])
     return report_head(occasion, finding, [answer], badges, map(_tile, panels))
@@ -144,17 +144,14 @@ def _tile(panel: Panel) -> Markup:
     return tile(percent_words(share.value), panel.title, f"flip with one {panel.survey.edit_name}: {counted}")
 
 
-def _agreement(found: ModelComparison) -> str:
-    """The first finding about two models: how often they agree."""
-    return f"The two models agree on {percent_words(found.same_decision.value)} of {count(found.links, 'prediction')}."
-
-
-def _reasons(found: ModelComparison) -> str:
-    """The second: how often for the same reason."""
+def _agreement(found: ModelComparison) -> tuple[str, str]:
+    """The findings about two models: how often they agree, and how often for the same reason."""
+    agree = percent_words(found.same_decision.value)
+    finding = f"The two models agree on {agree} of {count(found.links, 'prediction')}."
     if found.same_reason is None:
-        return "There is no prediction on which they agree and for which both have a counterfactual."
-    same = percent_words(found.same_reason.value)
-    return f"Of {count(found.both_explained, 'prediction')} that both explain, {same} have exactly the same reason."
+        return finding, "There is no prediction on which they agree and for which both have a counterfactual."
+    both, same = count(found.both_explained, "prediction"), percent_words(found.same_reason.value)
+    return finding, f"Of {both} that both explain, {same} have exactly the same reason."
 
 
 def _headline(panel: Panel) -> Markup:
@@ -301,16 +298,13 @@ def _survival(panels: Sequence[Panel]) -> Markup | None:
 def _survival_table(panel: Panel) -> Markup:
     if not panel.part.survival:
         return tag.p(NONE_FOUND, class_="note")
-    rows = (
-        row(sanitize(each.what, 40), f"{each.tested:,}", _with_interval(each.holds)) for each in panel.part.survival
-    )
+    rows = []
+    for each in panel.part.survival:
+        holds: list[Child] = ["–"]
+        if each.holds is not None:
+            holds = [tag.b(percent_words(each.holds.value)), tag.small(f" ({between(each.holds)})")]
+        rows.append(row(sanitize(each.what, 40), f"{each.tested:,}", join(holds)))
     return table(("", "tested", "holds"), rows, "elsewhere")
-
-
-def _with_interval(share: Share | None) -> Child:
-    if share is None:
-        return "–"
-    return join([tag.b(percent_words(share.value)), tag.small(f" ({between(share)})")])
 
 
 def _who(panels: Sequence[Panel]) -> Markup:

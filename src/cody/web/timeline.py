@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -279,6 +279,7 @@ def _gap(last: str, name: str, ends: set[str], hops: dict[str, int], pitch: floa
 LEFT, RIGHT = 0.015, 0.985  # share of the width for past events
 STEPS = (60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86_400, 2 * 86_400, 7 * 86_400, 14 * 86_400, 28 * 86_400)
 AGES = (1, 10, 60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400, 30 * 86_400, 365 * 86_400, 3650 * 86_400)
+AGES_IN_WORDS = ("1 s", "10 s", "1 min", "10 min", "1 h", "6 h", "1 day", "7 days", "30 days", "1 year", "10 years")
 MOST_TICKS = 6
 
 
@@ -324,10 +325,9 @@ def _by_age(ages: Sequence[float], now: float) -> Axis:
     def place(age: float) -> float:
         return _inside(1.0 - math.log1p(min(age, oldest) / unit) / math.log1p(oldest / unit) if oldest else 1.0)
 
-    dated = is_date(now)
-    marks: Sequence[float] = AGES if dated else [10.0**power for power in range(-9, 19)]
-    label: Callable[[float], str] = _age if dated else "{:g}".format
-    ticks = [Tick(place(mark), f"−{label(mark)}") for mark in marks if unit <= mark <= oldest]
+    powers = [10.0**power for power in range(-9, 19)]
+    marks = zip(AGES, AGES_IN_WORDS, strict=True) if is_date(now) else ((mark, f"{mark:g}") for mark in powers)
+    ticks = [Tick(place(mark), f"−{label}") for mark, label in marks if unit <= mark <= oldest]
     return Axis("log", "how long before", [place(age) for age in ages], _apart(ticks))
 
 
@@ -352,19 +352,6 @@ def _apart(ticks: list[Tick]) -> list[Tick]:
         if not kept or (kept[-1].at - tick.at >= 0.14 and kept[-1].label != tick.label):
             kept.append(tick)
     return kept[::-1]
-
-
-def _age(seconds: float) -> str:
-    """A round duration.
-
-    >>> _age(600), _age(86_400), _age(30 * 86_400)
-    ('10 min', '1 day', '30 days')
-    """
-    for unit, size in (("year", 365 * 86_400), ("day", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
-        if seconds >= size:
-            number = round(seconds / size)
-            return f"{number} {unit}{'s' if number > 1 and unit in ('year', 'day') else ''}"
-    return f"{seconds:g} s"
 
 
 def _age_or_difference(time: float, now: float) -> str:
