@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,7 @@ def figure(why: Explanation, width: float = NARROW) -> Figure:
     height = {name: len(names) - place + BETWEEN_ENDS * (place < below) for place, name in enumerate(names)}
     drawn = [number for number, event in enumerate(why.candidates) if _is_drawn(event, facts, height)]
     title = [part for line in _title(facts) for part in textwrap.wrap(line, int(LETTERS * width))]
-    handles = list(_legend(facts, drawn))
+    handles = _legend(facts, drawn)
     columns = len(handles) if width > CROWDED or len(handles) < 4 else 2
     lines = len(title) + math.ceil(len(handles) / max(1, columns))
     with rc_context(STYLE):
@@ -212,20 +212,15 @@ def _draw_link(plot: Axes, facts: Facts, height: dict[str, float]) -> None:
     plot.text(NOW, (start + end) / 2, "?", color="white", fontweight="bold", ha="center", va="center", bbox=circle)
 
 
-def _legend(facts: Facts, drawn: Sequence[int]) -> Iterator[Line2D]:
+def _legend(facts: Facts, drawn: Sequence[int]) -> list[Line2D]:
     """What colours and crosses mean, as far as they occur."""
-    effects = {facts.effect(number) for number in drawn}
-    positive = facts.outcome(1.0)
-    for effect, words in (
-        (FOR, f"for “{positive}”"),
-        (AGAINST, f"against {'it' if FOR in effects else f'“{positive}”'}"),
-    ):
-        if effect in effects:
-            yield Line2D([], [], color=COLOURS[effect], linewidth=1.6, label=words)
-    if effects - {FOR, AGAINST}:
-        yield Line2D([], [], color=GREY, linewidth=0.7, label="little effect alone")
+    effects, positive = {facts.effect(number) for number in drawn}, f"“{facts.outcome(1.0)}”"
     answer = {event.edit for event in map(facts.why.candidates.__getitem__, drawn) if event.row in facts.why.rows}
-    if REMOVED in answer:
-        yield Line2D([], [], color=INK, marker="x", linestyle="", markersize=4.5, label="removed")
-    if answer - {REMOVED}:
-        yield Line2D([], [], color=GREY, linestyle="--", linewidth=1.6, label="imagined")
+    entries: list[tuple[bool, str, dict[str, Any]]] = [
+        (FOR in effects, f"for {positive}", {"color": COLOURS[FOR]}),
+        (AGAINST in effects, f"against {'it' if FOR in effects else positive}", {"color": COLOURS[AGAINST]}),
+        (bool(effects - {FOR, AGAINST}), "little effect alone", {"color": GREY, "linewidth": 0.7}),
+        (REMOVED in answer, "removed", {"color": INK, "marker": "x", "linestyle": "", "markersize": 4.5}),
+        (bool(answer - {REMOVED}), "imagined", {"color": GREY, "linestyle": "--"}),
+    ]
+    return [Line2D([], [], **({"linewidth": 1.6} | look), label=words) for there, words, look in entries if there]

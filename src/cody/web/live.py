@@ -26,8 +26,8 @@ from cody.graph.edits import Add
 from cody.graph.neighbourhood import SIZE, candidates, ends_first
 from cody.graph.protected import Protected
 from cody.graph.units import UnitKind
-from cody.models.contract import Change, LabelTask, Model, as_seen, label_task, model_on, reach
-from cody.models.decided import decide
+from cody.models.contract import Change, LabelTask, Model, as_seen, label_task, model_on, reach, size_of
+from cody.models.decided import decide, decision_of
 from cody.models.predict import Predictions, likely_partners, predict
 from cody.models.predictions import LabelPredictions, label_query
 from cody.search import SearchResult
@@ -37,7 +37,7 @@ from cody.search.space import NearUnits
 from cody.study.explainers import WHY_NOT, explainer, find, find_edits
 from cody.utils.deadline import until
 from cody.utils.words import moment_and_zone
-from cody.web.sessions import Answer, StateSession, Wanted, check_decision, open_states
+from cody.web.sessions import Answer, StateSession, Wanted, open_states
 
 WAITING, RUNNING, DONE, CANCELLED, FAILED = "waiting", "running", "done", "cancelled", "failed"
 
@@ -140,7 +140,7 @@ class Live:
 
     def check(self, case: Scenario, decision: Wanted) -> None:
         """Raise an error if the model cannot decide this way about the link of a case."""
-        check_decision(self.model, self.graph, case.query, decision or self.decision)
+        decision_of(self.model, case.query, decision or self.decision).rivals(self.graph, case.query)
 
     def score(self, case: Scenario, decision: Wanted = None) -> Answer:
         """What is decided with nothing changed, and with the changes of a case."""
@@ -207,17 +207,16 @@ class Live:
         """Drop what has expired and what exceeds the limits. The lock is held."""
         before, numbers = self.clock() - self.limits.keep, 0
         for key, kept in reversed(list(self._sessions.items())):  # the latest first
-            numbers += kept.session.size
+            numbers += size_of(kept.session.session)
             if kept.used < before or numbers > self.limits.numbers:
                 del self._sessions[key]
         for job in self._jobs.values():
             if job.state == WAITING and not self._is_wanted(job):  # it blocks others in the queue
                 job.stopped, job.state = True, CANCELLED
         over = [job for job in self._jobs.values() if job.state not in (WAITING, RUNNING)]
-        too_many = max(0, len(over) - self.limits.explanations)
-        oldest = sorted(over, key=lambda job: job.used)
-        for job in [*oldest[:too_many], *(job for job in oldest[too_many:] if job.used < before)]:
-            del self._jobs[job.id]
+        for place, job in enumerate(sorted(over, key=lambda job: job.used)):
+            if place < len(over) - self.limits.explanations or job.used < before:
+                del self._jobs[job.id]
 
     # ---- links and nodes
 

@@ -6,15 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cody.graph import Query, TemporalGraph
-from cody.models.contract import (
-    Change,
-    Model,
-    Session,
-    checked_logits,
-    open_exact_session_of_links,
-    open_session,
-    size_of,
-)
+from cody.models.contract import Change, Model, Session, checked_logits, open_exact_session_of_links, open_session
 from cody.models.decided import DecidedModel, decide, decision_in, decision_of
 from cody.models.deciding import ByLabel
 from cody.models.decision import Decision, State
@@ -37,10 +29,6 @@ class LogitStates:
     def __init__(self, session: Session, query: Query, decision: Decision) -> None:
         self.session, self.query, self.decision = session, query, decision
 
-    @property
-    def size(self) -> int:
-        return size_of(self.session)
-
     def states(self, changes: Sequence[Change]) -> list[State]:
         """The decision under each change."""
         return [State(logit) for logit in checked_logits(self.query, changes, self.session.logits(changes))]
@@ -54,10 +42,6 @@ class MarginStates:
         links = model.links(query, every=True)
         self.names = [model.graph.name(link.dst) for link in links]
         self.session = open_exact_session_of_links(model.model, links, model.decision.margin)
-
-    @property
-    def size(self) -> int:
-        return size_of(self.session)
 
     def states(self, changes: Sequence[Change]) -> list[State]:
         rows = self.session.scores(changes)
@@ -74,8 +58,3 @@ def open_states(model: Model, graph: TemporalGraph, query: Query, wanted: Wanted
     if isinstance(decided, DecidedModel):
         return MarginStates(decided, query)
     return LogitStates(open_session(decided, query), query, decision_in(decided) or chosen)
-
-
-def check_decision(model: Model, graph: TemporalGraph, query: Query, wanted: Wanted) -> None:
-    """Raise an error if a model cannot decide this way about a link."""
-    decision_of(model, query, wanted).rivals(graph, query)
