@@ -92,16 +92,11 @@ def _change(share: Share, times: float, decimals: int) -> TableCell:
 
 
 def _references(report: AuditReport) -> Markup:
-    rows = [
-        row(
-            each.name,
-            percent(each.agrees.value),
-            _bar(each.agrees),
-            "–" if each.right is None else percent(each.right.value),
-            "–" if each.average_precision is None else f"{100 * each.average_precision:.1f}",
-        )
-        for each in report.references
-    ]
+    rows = []
+    for each in report.references:
+        right = "–" if each.right is None else percent(each.right.value)
+        precision = "–" if each.average_precision is None else f"{100 * each.average_precision:.1f}"
+        rows.append(row(each.name, percent(each.agrees.value), _bar(each.agrees), right, precision))
     words = (
         f"Rules that cost nothing, on the same {count(report.links, 'link')}. Where they decide like the model, it has "
         "learned little else; where they differ, is it right?"

@@ -24,6 +24,7 @@ LANDSCAPE = 250.0  # pixels high
 NEAR_AN_END = 0.25  # share of a meter that the words at its end may take
 LONGEST_END = 14  # letters of such words
 WIDE = 520.0  # pixels; dots are kept apart as if the landscape had this width
+Points = Sequence[tuple[float, float]]
 ABOVE = 10.0  # pixels of the landscape above the highest margin, and below the lowest
 
 
@@ -31,18 +32,22 @@ def meter(gauge: Gauge, original: float, now: float | None, *, small: bool = Fal
     """The original and the current margin between the two ends, with the line where the decision changes."""
     first = gauge.place(original)
     last = first if now is None else gauge.place(now)
-    low, high = sorted((first, last))
     side = "for" if now is not None and now > 0 else "against"
     y = 7 if small else 14
     parts = [
         tag.rect(class_="track against", x=0, y=y - 3, width=percent(gauge.line), height=6),
         tag.rect(class_="track for", x=percent(gauge.line), y=y - 3, width=percent(1 - gauge.line), height=6),
-        tag.rect(class_="moved", x=percent(low), y=y - 3, width=percent(high - low), height=6),
+        _moved(first, last, y=y - 3, height=6),
         decision_line(gauge, y - 7 if small else 0, y + 7 if small else 28),
         tag.circle(class_="first", cx=percent(first), cy=y, r=4.5 if small else 6.5),
         tag.circle(class_=f"now {side}", cx=percent(last), cy=y, r=4.5 if small else 7.5, hidden=now is None),
     ]
     return tag.svg(*parts, class_="meter", width="100%", height=14 if small else 28, aria_hidden="true")
+
+
+def _moved(first: float, last: float, *, y: int, height: int) -> Markup:
+    """The bar between two places, whichever comes first."""
+    return tag.rect(x=percent(min(first, last)), y=y, width=percent(abs(last - first)), height=height, class_="moved")
 
 
 def decision_line(gauge: Gauge, top: float, bottom: float) -> Markup:
@@ -141,14 +146,7 @@ def progress(facts: Facts) -> Markup:
     return _curve(facts, list(_corners(points)), ("first set", f"set {len(tried):,}"), words, tried=len(tried))
 
 
-def _curve(
-    facts: Facts,
-    points: Sequence[tuple[float, float]],
-    ends: tuple[str, str],
-    words: Child,
-    *,
-    tried: int | None = None,
-) -> Markup:
+def _curve(facts: Facts, points: Points, ends: tuple[str, str], words: Child, *, tried: int | None = None) -> Markup:
     """A line over the whole gauge, from its right end at the top to its left end at the bottom.
 
     Args:
@@ -160,19 +158,17 @@ def _curve(
     """
     path = "M" + "L".join(f"{number(1000 * x)} {number(100 * y)}" for x, y in points)
     line = tag.path(d=path, vector_effect="non-scaling-stroke")
-    limit = tag.path(
-        class_="decision", d=f"M0 {number(100 * (1 - facts.gauge.line))}H1000", vector_effect="non-scaling-stroke"
-    )
+    across = f"M0 {number(100 * (1 - facts.gauge.line))}H1000"
+    limit = tag.path(class_="decision", d=across, vector_effect="non-scaling-stroke")
     stretched = {"viewBox": "0 0 1000 100", "preserveAspectRatio": "none"}
     chart = tag.svg(limit, line, class_="progress", width="100%", height=110, aria_hidden="true", **stretched)
     top, bottom = facts.gauge.ends[2], facts.gauge.ends[0]
     axis = tag.p(tag.span(top), tag.span(bottom), class_="sides")
     below = tag.p(*(tag.span(end) for end in ends), class_="between")
-    caption = tag.figcaption(words)
-    return tag.figure(tag.div(axis, chart, class_="curve"), below, caption, data_tried=tried)
+    return tag.figure(tag.div(axis, chart, class_="curve"), below, tag.figcaption(words), data_tried=tried)
 
 
-def _corners(points: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float]]:
+def _corners(points: Points) -> Iterator[tuple[float, float]]:
     """The corners of a step function."""
     last = None
     for x, y in points:
@@ -198,7 +194,7 @@ def steps(facts: Facts) -> Markup:
     events = [why.candidates[number] for number in numbers]
     labels = ["Original", *(join([facts.link(event), tag.small(facts.beside(event))]) for event in events)]
     margins, written = [why.original, *why.logits[1:]], facts.gauge.written(*why.logits)
-    each = zip([None, *numbers], labels, [why.original, *margins], margins, written, strict=False)
+    each = zip([None, *numbers], labels, [why.original, *margins[:-1]], margins, written, strict=True)
     return tag.ol(*(_step(facts, *step) for step in each), class_="waterfall")
 
 
@@ -209,8 +205,7 @@ def _step(
     if logit is not None:
         last = facts.gauge.place(logit)
         first = last if previous is None else facts.gauge.place(previous)
-        low, high = sorted((first, last))
-        parts.append(tag.rect(x=percent(low), y=9, width=percent(high - low), height=8, class_="moved"))
+        parts.append(_moved(first, last, y=9, height=8))
         parts.append(tag.circle(cx=percent(last), cy=13, r=5, class_=facts.side(logit)))
     bar = tag.svg(*parts, width="100%", height=26, aria_hidden="true")
     prediction = "–" if logit is None else outcome(facts, logit)

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "cody-token"
 HEADERS = [
@@ -36,10 +30,10 @@ class Guard:
     there (so the Host is checked), or directly (so the Origin is).
     """
 
-    def __init__(self, app: App, *, hosts: frozenset[str], token: str, largest_body: int) -> None:
+    def __init__(self, app: ASGIApp, *, hosts: frozenset[str], token: str, largest_body: int) -> None:
         self.app, self.hosts, self.token, self.largest_body = app, hosts, token, largest_body
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)

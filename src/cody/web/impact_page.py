@@ -117,16 +117,10 @@ def _bars(found: Impact) -> Markup:
 
 def _rows(bins: Sequence[tuple[str, TimeBin | HopBin]], counted: str) -> Markup:
     most = max((each.moved for _, each in bins), default=0.0) or 1.0
-    rows = [
-        row(
-            name,
-            words.mean_change(each.moved),
-            bar(each.moved / most),
-            f"{each.links:,}",
-            cell(f"{each.flips:,}", class_="some" if each.flips else None),
-        )
-        for name, each in bins
-    ]
+    rows = []
+    for name, each in bins:
+        flips = cell(f"{each.flips:,}", class_="some" if each.flips else None)
+        rows.append(row(name, words.mean_change(each.moved), bar(each.moved / most), f"{each.links:,}", flips))
     return table(("", "mean change", "", counted, "flips"), rows, "bins")
 
 

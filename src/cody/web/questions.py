@@ -284,17 +284,11 @@ def rows_of(live: Live, text: str) -> list[int]:
         return [live.graph.query(row).before for row in rows]
 
 
-MEANT: dict[str, tuple[Callable[[str], float], str]] = {
-    "threshold": (float, "a number between 0 and 1"),
-    "top": (int, "a whole number"),
-}
-
-
 def _meant(way: str, text: str) -> float | str:
     """What was typed, as a number where one is meant."""
-    if way not in MEANT:
-        return text
-    convert, kind = MEANT[way]
+    kinds: dict[str, tuple[Callable[[str], float], str]]
+    kinds = {"threshold": (float, "a number between 0 and 1"), "top": (int, "a whole number")}
+    convert, kind = kinds.get(way, (str, ""))
     try:
         return convert(text)
     except ValueError:
