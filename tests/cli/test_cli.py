@@ -19,9 +19,9 @@ from rich.cells import cell_len
 
 import cody
 from cody import cli
-from cody.cli import messages as printed
-from cody.cli.command import Output
+from cody.cli import terminal as printed
 from cody.cli.data import event_table
+from cody.cli.types import Output
 from cody.data import load, open_graph, save_graph
 from cody.engine import fast_model
 from cody.explaining.explanation import Explanation

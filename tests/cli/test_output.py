@@ -17,10 +17,10 @@ import pytest
 from click.testing import CliRunner
 
 from cody import cli
-from cody.cli import progress
+from cody.cli import terminal
 from cody.cli.command import Command
-from cody.cli.messages import say
 from cody.cli.options import DataSource
+from cody.cli.terminal import say
 from cody.cli.train import epoch
 from cody.data import save_graph
 from cody.train.checkpoint import Checkpoint, save_model
@@ -160,13 +160,13 @@ def test_what_is_printed_arrives_though_progress_is_drawn(words, last, here, tmp
 
 def test_nothing_else_draws_with_what_redirects_standard_output():
     drawing = re.compile(r"rich\.(live|progress|status)\b|\.status\(")
-    assert [file.name for file in SOURCE.rglob("*.py") if drawing.search(file.read_text())] == ["progress.py"]
+    assert [file.name for file in SOURCE.rglob("*.py") if drawing.search(file.read_text())] == ["terminal.py"]
 
 
 SAYING = """
 import time
-from cody.cli.messages import say
-from cody.cli.progress import progress
+from cody.cli.terminal import say
+from cody.cli.terminal import progress
 with progress("links", 10) as move:
     time.sleep(0.3)
     say("half of it is done")
@@ -181,18 +181,18 @@ def test_what_is_said_during_a_bar_stands_on_a_line_of_its_own(here):
 
 @pytest.fixture
 def often(monkeypatch):
-    monkeypatch.setattr(progress, "EVERY", 0.05)
+    monkeypatch.setattr(terminal, "EVERY", 0.05)
 
 
 def test_without_a_terminal_a_line_every_minute_says_how_far_it_is(often, capsys):
-    with progress.command("cody wait"):
+    with terminal.command("cody wait"):
         time.sleep(0.2)
-        with progress.progress("links", 40, completed=10) as move:
+        with terminal.progress("links", 40, completed=10) as move:
             move(completed=20)
             time.sleep(0.2)
-        with progress.status("Drawing links ..."):
+        with terminal.status("Drawing links ..."):
             time.sleep(0.2)
-        with progress.waiting():
+        with terminal.waiting():
             time.sleep(0.2)
             capsys_before = capsys.readouterr().err
             time.sleep(0.2)
@@ -213,8 +213,8 @@ def test_every_command_says_now_and_then_what_it_is_at(often, here, monkeypatch)
 
 def test_the_rest_is_estimated_from_what_this_run_did(monkeypatch):
     now = [100.0]
-    monkeypatch.setattr(progress, "monotonic", lambda: now[0])
-    work = progress.Work("records", 100, completed=60, begun=100.0)
+    monkeypatch.setattr(terminal, "monotonic", lambda: now[0])
+    work = terminal.Work("records", 100, completed=60, begun=100.0)
     assert work.left == ""
     now[0] += 30
     work.update(completed=70)
@@ -225,8 +225,8 @@ def test_the_rest_is_estimated_from_what_this_run_did(monkeypatch):
 
 def test_preparation_does_not_count_as_work_and_a_training_may_end_early(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(progress, "monotonic", lambda: now[0])
-    training = progress.Work("Preparing ...", at_most=True, begun=0.0)
+    monkeypatch.setattr(terminal, "monotonic", lambda: now[0])
+    training = terminal.Work("Preparing ...", at_most=True, begun=0.0)
     now[0] = 500.0
     assert training.line == "Preparing (8 min so far)"
     training.update(200, 1000, "epoch 3, batches")  # it goes on after two epochs of 100 batches

@@ -13,7 +13,7 @@ import pytest
 import cody
 from cody.baselines import tgnnexplainer
 from cody.cli import show
-from cody.cli.messages import print_parts
+from cody.cli.terminal import print_parts
 from cody.engine import Replay, fast_model
 from cody.errors import BudgetError, CallError, DataError, ModelError, ProbabilityWarning
 from cody.explaining.explanation import Explanation

@@ -16,7 +16,7 @@ import click
 
 from cody._version import __version__
 from cody.cli.command import CommandGroup, verbose_option
-from cody.cli.messages import say
+from cody.cli.terminal import say
 from cody.errors import CallError, CodyError, CodyWarning, first_line
 from cody.utils import extras, start, words
 
@@ -50,6 +50,10 @@ app = CommandGroup(
         "figures": "Draw the figures of the paper's evaluation.",
         "data": "List, inspect, import and export data sets.",
         "cache": "Show or clear the cache.",
+    },
+    modules={  # of commands that are beside others
+        **{"verify": "view", "causes": "impact", "mcp": "serve", "figures": "tables", "cache": "data"},
+        **{"train-explainer": "train", "import-model": "train"},
     },
 )
 click.version_option(__version__, prog_name="cody", message="%(prog)s %(version)s", help="Print the version.")(app)

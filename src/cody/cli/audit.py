@@ -11,10 +11,10 @@ from pathlib import Path
 import click
 
 from cody.cli import options as shared
-from cody.cli.command import LINES, bundled, command, given_by, option_fields
-from cody.cli.messages import Prose, ShownPart
-from cody.cli.progress import progress
+from cody.cli.command import bundled, command, given_by, option_fields
 from cody.cli.running import made_there, stoppable, worker_opener
+from cody.cli.terminal import Prose, ShownPart, progress
+from cody.cli.types import LINES
 from cody.errors import CallError
 from cody.study.audit import LINKS
 from cody.study.audit import audit as audit_model
@@ -39,20 +39,15 @@ class AuditOptions:
     )
     period: str | None = given_by(shared.period_option)
     seed: int = given_by(shared.seed_option)
-    threshold: float | None = _decision(
-        "Predicted above this probability. Default: the model's, else 0.5.", metavar="P"
-    )
+    threshold: float | None = _decision("Predicted above this probability. Default: the model's, else 0.5.", "P")
     source: shared.ModelSource = given_by(shared.model_options)
-    workers: int = given_by(shared.workers_option)
-    ray: str | None = given_by(shared.ray_option)
+    work: shared.WorkOptions = given_by(shared.work_options)
     out: Path | None = _output("File for the scores of each link; resumes an existing file.", type=LINES)
     output: shared.OutputOptions = given_by(shared.output_options)
     at_most: Sequence[str] = _output(
-        "A check: this intervention changes at most this share of the decisions. Repeatable.", metavar="NAME=SHARE"
+        "A check: this intervention changes at most this share of the decisions. Repeatable.", "NAME=SHARE"
     )
-    fail_on: str = _output(
-        "Exit with code 1 if a check fails, or warns.", type=click.Choice([FAIL, WARN, NEVER]), default=NEVER
-    )
+    fail_on: str = _output("Exit with code 1 if a check fails, or warns.", one_of=[FAIL, WARN, NEVER], default=NEVER)
 
 
 @command(
@@ -74,15 +69,14 @@ def audit(options: AuditOptions) -> None:
     """
     options.output.check()
     limits = dict(map(_limit, options.at_most))
-    if options.ray is not None and options.workers > 1:
-        raise CallError("give --workers or --ray, not both")
+    options.work.check()
     shared.use_threads(1)
     source, named = options.source, options.source.named()
     model = source.open(named)
     processes = worker_opener(named.data, named.graph, source.model, source.allow_data_mismatch)
     with (
         stoppable(options.out, "nothing was saved (use --out FILE)"),
-        processes if options.workers > 1 else nullcontext() as opener,
+        processes if options.work.workers > 1 else nullcontext() as opener,
         progress("Modifying the past of links", None) as move,
     ):
         report = audit_model(
@@ -94,9 +88,9 @@ def audit(options: AuditOptions) -> None:
             threshold=options.threshold,
             seed=options.seed,
             out=options.out,
-            workers=options.workers,
+            workers=options.work.workers,
             opener=opener,
-            ray=options.ray,
+            ray=options.work.ray,
             load=made_there(source.model),
             watch=move,
         )

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
-import click
 import msgspec
+from msgspec.structs import astuple
 
-from cody.cli.command import FOLDER, CommandGroup, Output, argument, bundled, option, option_fields, real, whole
-from cody.cli.messages import print_json, print_parts
+from cody.cli.command import CommandGroup, argument, bundled, option, option_fields
 from cody.cli.options import json_option, names_in, use_threads
-from cody.cli.progress import progress
 from cody.cli.running import say_failures, stoppable
-from cody.cli.show_benchmark import FORMATS, benchmark_parts, shown_rows
+from cody.cli.terminal import Prose, ShownPart, print_json, print_parts, progress
+from cody.cli.types import FOLDER, Output, real, whole
 from cody.data.mechanisms import MECHANISMS
 from cody.errors import CallError, DataError
 from cody.graph.neighbourhood import SIZE
-from cody.study.benchmark import BENCHMARK_MODELS, CHECKS, ORACLE, benchmark_rows, run_benchmark
+from cody.paper.typeset import latex_text
+from cody.study.benchmark import ALL as ALL_LOGS
+from cody.study.benchmark import BENCHMARK_MODELS, CHECKS, ORACLE, BenchmarkRow, benchmark_rows, run_benchmark
+from cody.study.disturbances import DISTURBANCES
 from cody.study.explainers import BENCHMARKED, Explainer, explainer, find
 from cody.study.record_file import read_failures
+from cody.study.shares import Share
+from cody.utils.tables import TextTable
 
 benchmark = CommandGroup("benchmark", help="Compare explainers where the causes of links are known.")
 _run = option_fields("")
@@ -33,13 +41,13 @@ class BenchmarkOptions:
     """Which explainers explain which models on which logs."""
 
     out: Path = _run("Folder for the records; resumes an existing one.", type=FOLDER, required=True)
-    mechanisms: str = _run(f"{', '.join(MECHANISMS)}, or all.", default=ALL, metavar="NAMES")
+    mechanisms: str = _run(f"{', '.join(MECHANISMS)}, or all.", "NAMES", default=ALL)
     explainers: str = _run(
-        "Names, as of cody evaluate; MODULE:FUNCTION for your own.", default=",".join(BENCHMARKED), metavar="NAMES"
+        "Names, as of cody evaluate; MODULE:FUNCTION for your own.", "NAMES", default=",".join(BENCHMARKED)
     )
-    models: str = _run(f"{', '.join(BENCHMARK_MODELS)}, or all.", default=ORACLE, metavar="NAMES")
+    models: str = _run(f"{', '.join(BENCHMARK_MODELS)}, or all.", "NAMES", default=ORACLE)
     checks: str = _run(
-        f"Explain each link again with one difference: {', '.join(CHECKS)}, all or none.", default=NONE, metavar="NAMES"
+        f"Explain each link again with one difference: {', '.join(CHECKS)}, all or none.", "NAMES", default=NONE
     )
     links: int = _run("Links of each mechanism.", default=20)
     episodes: int = _run("How often each mechanism causes a link.", default=100)
@@ -81,7 +89,9 @@ def run_(options: BenchmarkOptions, as_json: bool) -> None:
 @benchmark.command("table")
 @argument("folder", "Folder that cody benchmark run has written.", type=FOLDER)
 @option("--each", is_flag=True, help="One table for each mechanism, too.")
-@option("--format", "form", type=click.Choice(["text", *FORMATS]), default="text", help="All but text have intervals.")
+@option(
+    "--format", "form", one_of=["text", "markdown", "latex", "csv"], default="text", help="All but text have intervals."
+)
 @json_option
 def table_(folder: Path, each: bool, form: str, as_json: bool) -> None:
     """Print the table of the records in a folder."""
@@ -159,8 +169,132 @@ def print_benchmark(files: Sequence[Path], *, each: bool = False, form: str = "t
         raise DataError(f"there are no records in {', '.join(map(str, files)):.200}: cody benchmark run writes them")
     if as_json:
         print_json(msgspec.to_builtins(rows))
-    elif form in FORMATS:
-        print(FORMATS[form](shown_rows(rows, each=each)), end="")
+        return
+    shown = [row for row in rows if each or row.log == ALL_LOGS]
+    if form in FORMATS:
+        print(FORMATS[form](shown), end="")
     else:
-        parts = list(benchmark_parts(shown_rows(rows, each=each)))
-        print_parts(parts[:-1] if parts and parts[-1] == "" else parts)
+        print_parts(_as_text(shown))
+
+
+# The table: in the terminal in parts of 80 columns; as Markdown, LaTeX and csv in one, with the intervals.
+
+
+class BenchmarkColumn(NamedTuple):
+    """A figure of the table."""
+
+    name: str
+    meaning: str
+    digits: int = 2
+
+    def of(self, row: BenchmarkRow) -> Share | None:
+        """The figure of a row; None: it was not measured."""
+        return {**row.scores, **row.checks, "sets": row.evaluations, "seconds": row.seconds}[self.name]
+
+    @property
+    def heading(self) -> str:
+        return self.name.replace("fidelity", "fid")
+
+
+EXACT = "exact"  # the column whose interval the terminal shows, too
+PARTS = (
+    (
+        BenchmarkColumn(
+            EXACT, "share of right answers, with no event too many or too few, and its bootstrap interval of 95 %"
+        ),
+        BenchmarkColumn("precision", "share of causes among the events named"),
+        BenchmarkColumn("recall", "share of a right answer that is named"),
+        BenchmarkColumn("rank", "mean place of the first true cause", 1),
+        BenchmarkColumn("sets", "mean number of sets evaluated", 0),
+    ),
+    (
+        BenchmarkColumn("fidelity+", "share whose decision changes without the events named"),
+        BenchmarkColumn("robust+", "the same without a random half of them"),
+        BenchmarkColumn("fidelity-", "share whose decision stays with these events alone"),
+        BenchmarkColumn("robust-", "the same without a random half of the others"),
+        BenchmarkColumn("cohesion", "how near the events named are to each other and to the link"),
+        BenchmarkColumn("gaps", "how likely the longest silence is that would remain without them"),
+        BenchmarkColumn("degrees", "how likely it is that a node has as few events as it would have without them"),
+    ),
+    tuple(BenchmarkColumn(name, disturbance.meaning) for name, disturbance in DISTURBANCES.items()),
+)
+SECONDS = BenchmarkColumn("seconds", "mean time of an explanation", 4)
+
+
+def _measured(columns: Iterable[BenchmarkColumn], rows: Sequence[BenchmarkRow]) -> list[BenchmarkColumn]:
+    return [column for column in columns if any(column.of(row) is not None for row in rows)]
+
+
+def _as_text(rows: Sequence[BenchmarkRow]) -> Iterator[ShownPart]:
+    """The tables for the terminal, with what their columns mean; what was not measured for any row is left out."""
+    shown = [columns for part in PARTS if (columns := _measured(part, rows))]
+    for number, columns in enumerate(shown):
+        for log, model in dict.fromkeys((row.log, row.model) for row in rows):
+            yield _table([row for row in rows if (row.log, row.model) == (log, model)], columns)
+            yield ""
+        yield Prose("; ".join(f"{column.heading}: {column.meaning}" for column in columns) + ".")
+        yield from [""] * (number < len(shown) - 1)
+
+
+def _table(rows: Sequence[BenchmarkRow], columns: Sequence[BenchmarkColumn]) -> TextTable:
+    with_kind = columns[0] in PARTS[0]
+    headings = ["explainer", *(["answers"] if with_kind else [])]
+    for column in columns:
+        headings += [f"#{column.heading}", *(["#"] if column.name == EXACT else [])]
+    model = "" if rows[0].model == "oracle" else f", model {rows[0].model}"
+    title = f"{rows[0].log}{model}, {max(row.links for row in rows)} links"
+    table = TextTable(*headings, title=title, whole=[0])
+    for row in rows:
+        cells = [row.explainer, *([_kind(row)] if with_kind else [])]
+        for column in columns:
+            mean = column.of(row)
+            cells.append("–" if mean is None else f"{mean.value:,.{column.digits}f}")
+            if column.name == EXACT and mean is not None:
+                cells.append(f"{mean.low:.2f}–{mean.high:.2f}")
+        table.add_row(*cells)
+    return table
+
+
+def _kind(row: BenchmarkRow) -> str:
+    return "factual" if row.factual else "counterfactual"
+
+
+def _as_markdown(rows: Sequence[BenchmarkRow]) -> str:
+    headings, *lines = _with_intervals(rows)
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in [headings, ["---"] * len(headings), *lines])
+
+
+def _as_latex(rows: Sequence[BenchmarkRow]) -> str:
+    """For `\\input`; needs nothing but LaTeX and graphicx."""
+    headings, *lines = (" & ".join(map(latex_text, cells)) + r" \\" for cells in _with_intervals(rows))
+    begin = rf"\begin{{tabular}}{{llll{'r' * (headings.count(' & ') - 3)}}}"
+    before = [r"\begin{table*}", r"\resizebox{\textwidth}{!}{%", begin, r"\hline", headings, r"\hline"]
+    return "\n".join([*before, *lines, r"\hline", r"\end{tabular}}", r"\end{table*}"]) + "\n"
+
+
+def _with_intervals(rows: Sequence[BenchmarkRow]) -> Iterator[list[str]]:
+    """The cells of the whole table, its headings first."""
+    columns = _measured([*chain.from_iterable(PARTS), SECONDS], rows)
+    yield ["log", "model", "explainer", "answers", "links", *(column.heading for column in columns)]
+    for row in rows:
+        cells = [row.log, row.model, row.explainer, _kind(row), str(row.links)]
+        for mean, digits in ((column.of(row), column.digits) for column in columns):
+            numbers = () if mean is None else (f"{number:,.{digits}f}" for number in astuple(mean))
+            cells.append("{} [{}, {}]".format(*numbers) if mean is not None else "–")
+        yield cells
+
+
+def _as_csv(rows: Sequence[BenchmarkRow]) -> str:
+    """One line for each row, with all digits; empty where something was not measured."""
+    columns, out = _measured([*chain.from_iterable(PARTS), SECONDS], rows), io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    names = [f"{column.heading}{bound}" for column in columns for bound in ("", " low", " high")]
+    writer.writerow(["log", "model", "explainer", "answers", "links", *names])
+    for row in rows:
+        means = [column.of(row) for column in columns]
+        figures = [part for mean in means for part in ((None,) * 3 if mean is None else astuple(mean))]
+        writer.writerow([row.log, row.model, row.explainer, _kind(row), row.links, *figures])
+    return out.getvalue()
+
+
+FORMATS = {"markdown": _as_markdown, "latex": _as_latex, "csv": _as_csv}

@@ -1,4 +1,4 @@
-"""What click leaves to us: help in sections with examples, one way to report a wrong call, and types of options.
+"""What click leaves to us: help in sections with examples, options as one object, one way to report a wrong call.
 
 A command is a function under `@command`, `@option` and the decorators of `cody.cli.options`:
 
@@ -14,38 +14,42 @@ It works with every click since 8.1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import Field, field, fields
 from functools import partial, wraps
 from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-from cody.cli import messages, progress
+from cody.cli import terminal
+from cody.cli.types import COUNT
 from cody.errors import CallError, closest, did_you_mean
 from cody.utils import start, words
 
-if TYPE_CHECKING:
-    AnyType = click.ParamType[Any, Any]
-else:
-    AnyType = click.ParamType  # it takes no parameters before click 8.2
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 Decorator = Callable[[Function], Function]
+Texts = Mapping[str, str]
+NO_TEXTS: Texts = {}
 
 VERBOSITY = "cody.verbosity"  # where a context has it
+TAKEN: dict[str, dict[str, Any]] = {  # the annotation of a field → what its option takes, unless it says so itself
+    "bool": {"is_flag": True},
+    "bool | None": {"is_flag": True, "default": None},
+    "int": {"type": COUNT},
+    "float": {"type": float},
+    "Sequence[str]": {"multiple": True},
+}
 SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "show_default": True}
 
 
 class Command(click.Command):
     """A command whose help has its options in sections, and examples: a command → what it does."""
 
-    def __init__(self, *arguments: Any, examples: Mapping[str, str] | None = None, **settings: Any) -> None:
+    def __init__(self, *arguments: Any, examples: Texts = NO_TEXTS, **settings: Any) -> None:
         super().__init__(*arguments, **{"context_settings": SETTINGS, **settings})
-        self.examples = examples or {}
+        self.examples = examples
         self.params.append(verbose_option())
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -64,10 +68,10 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            with messages.logged(ctx.meta.get(VERBOSITY, 0)), progress.command(ctx.command_path):
+            with terminal.logged(ctx.meta.get(VERBOSITY, 0)), terminal.command(ctx.command_path):
                 return super().invoke(ctx)
         except KeyboardInterrupt:  # click would print an empty line
-            messages.stop()
+            terminal.stop()
 
 
 class Option(click.Option):
@@ -102,13 +106,25 @@ class Renamed(click.Option):
     ) -> tuple[Any, list[str]]:
         given = opts.get(self.name or "")
         if given is not None and isinstance(opts, dict):
-            messages.say(f"{self.opts[0]} is deprecated; use {self.now}", before="warning: ")
+            terminal.say(f"{self.opts[0]} is deprecated; use {self.now}", before="warning: ")
             opts.setdefault(self.parameter, given)
         return None, args
 
 
-def option(*names: str, section: str = "", was: str = "", **settings: Any) -> Decorator[Any]:
-    """An option in a section of the help. `was`: its former name, which still works for one version."""
+def option(
+    *names: str, section: str = "", was: str = "", one_of: Collection[str] = (), **settings: Any
+) -> Decorator[Any]:
+    """An option in a section of the help.
+
+    Args:
+        names: The option, and its parameter if that is called otherwise.
+        section: The section.
+        was: Its former name, which still works for one version.
+        one_of: What can be chosen.
+        settings: As for click.
+    """
+    if one_of:
+        settings["type"] = click.Choice([*one_of])
 
     def decorate(function: Function) -> Function:
         if was:
@@ -132,29 +148,35 @@ def argument(name: str, about: str, **settings: Any) -> Decorator[Any]:
 def option_fields(title: str) -> Callable[..., Any]:
     """What makes fields of a dataclass (`bundled`) whose values are given by options of their names, in one section.
 
-    A field begins with its line of help. Its type says what the option takes: a bool is a flag, an int a number from
-    1 on, and options of several texts can be repeated.
+    A field begins with its line of help, and what its value is called there. Its type says what the option takes: a
+    bool is a flag, an int a number from 1 on, and options of several texts can be repeated.
     """
 
-    def given(about: str, **settings: Any) -> Any:
+    def of_section(about: str, metavar: str | None = None, **settings: Any) -> Any:
         def of_field(each: Field[Any]) -> Decorator[Any]:
             kind = str(each.type)
             implied = TAKEN.get(kind) or TAKEN.get(kind.removesuffix(" | None"), {})
-            return option(option_name(each.name), section=title, help=about, **(implied | settings))
+            given = {"section": title, "help": about, "metavar": metavar, **implied, **settings}
+            return option(option_name(each.name), **given)
 
         return field(metadata={"option": of_field})
 
-    return given
+    return of_section
 
 
 def option_name(parameter: str) -> str:
     return f"--{parameter.replace('_', '-')}"
 
 
+def values(options: Any, *names: str) -> dict[str, Any]:
+    """The values of those options of a dataclass (`bundled`) that are given: of all its fields, or of some names."""
+    every = {name: getattr(options, name) for name in names or [each.name for each in fields(options)]}
+    return {name: value for name, value in every.items() if value not in (None, "", ()) and value is not False}
+
+
 def given(options: Any, *names: str) -> list[str]:
-    """Those of the options of a dataclass (`bundled`) that are given: all of its fields, or those of some names."""
-    values = {name: getattr(options, name) for name in names or [each.name for each in fields(options)]}
-    return [option_name(name) for name, value in values.items() if value not in (None, "", ()) and value is not False]
+    """Those of the options of a dataclass (`bundled`) that are given, as they are typed."""
+    return [option_name(name) for name in values(options, *names)]
 
 
 def refuse(what: str, others: Mapping[str, bool]) -> None:
@@ -200,15 +222,29 @@ def command(name: str, **settings: Any) -> Callable[[Callable[..., Any]], Comman
 
 
 class CommandGroup(click.Group):
-    """A group of commands. Those with a summary have a module of their own, which is imported when one is called."""
+    """A group of commands. Those with a summary have modules of their own, which are imported when they are called.
+
+    Args:
+        name: Its name.
+        summaries: What the help of each command begins with, in the order of the help.
+        modules: The modules of commands that are not in one of their own name.
+        examples: Examples for the help.
+        more: As for click.
+    """
 
     command_class = Command
 
     def __init__(
-        self, *arguments: Any, summaries: Mapping[str, str] | None = None, examples: Any = (), **settings: Any
+        self,
+        name: str,
+        *,
+        summaries: Texts = NO_TEXTS,
+        modules: Texts = NO_TEXTS,
+        examples: Texts = NO_TEXTS,
+        **more: Any,
     ) -> None:
-        super().__init__(*arguments, **{"no_args_is_help": True, "context_settings": SETTINGS, **settings})
-        self.summaries, self.examples = summaries or {}, dict(examples)
+        super().__init__(name, no_args_is_help=True, context_settings=SETTINGS, **more)
+        self.summaries, self.modules, self.examples = summaries, modules, examples
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.summaries or self.commands)
@@ -216,8 +252,8 @@ class CommandGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.summaries:
             return super().get_command(ctx, cmd_name)
-        module = cmd_name.replace("-", "_")
-        found: click.Command = getattr(import_module(f"cody.cli.{module}"), module)
+        module = import_module(f"cody.cli.{self.modules.get(cmd_name, cmd_name).replace('-', '_')}")
+        found: click.Command = getattr(module, cmd_name.replace("-", "_"))
         start.end()
         return found
 
@@ -292,70 +328,4 @@ def _readable_errors() -> Iterator[None]:
 
 
 def _as_lines(message: str) -> str:
-    return messages.wrapped("\n".join(words.sanitize(line, 300) for line in message.split("\n")), beside="Error: ")
-
-
-class Number(AnyType):
-    """A number within limits, both included; not a number is within none."""
-
-    def __init__(self, kind: AnyType, least: float, most: float | None = None) -> None:
-        self.kind, self.least, self.most, self.name = kind, least, most, kind.name
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        number = self.kind.convert(value, param, ctx)
-        if not number >= self.least:
-            self.fail(f"{number} is not greater than or equal to {self.least}", param, ctx)
-        if self.most is not None and not number <= self.most:
-            self.fail(f"{number} is not less than or equal to {self.most}", param, ctx)
-        return number
-
-
-whole, real = partial(Number, click.INT), partial(Number, click.FLOAT)
-COUNT = whole(1)
-TAKEN: dict[str, dict[str, Any]] = {  # the annotation of a field → what its option takes, unless it says so itself
-    "bool": {"is_flag": True},
-    "bool | None": {"is_flag": True, "default": None},
-    "int": {"type": COUNT},
-    "float": {"type": float},
-    "Sequence[str]": {"multiple": True},
-}
-FILE = click.Path(path_type=Path)  # to be read
-
-# Endings that say what a file is. One that is not listed may mean anything.
-ENDINGS = frozenset(
-    [
-        *(".html", ".htm", ".jsonl", ".json", ".ndjson", ".txt", ".csv", ".tsv", ".parquet", ".xlsx", ".gz", ".zip"),
-        *(".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".pdf", ".md", ".tex", ".py", ".ipynb", ".toml", ".yaml"),
-        *(".npy", ".npz", ".pt", ".pth", ".ckpt", ".safetensors", ".pkl"),
-    ]
-)
-
-
-class Output(click.Path):
-    """A file or folder that is written. A name that says it is something else is surely a mistake.
-
-    Args:
-        what: What is written there.
-        endings: How the names of such files end; a folder has no ending.
-    """
-
-    def __init__(self, what: str, endings: str = "") -> None:
-        super().__init__(path_type=Path)
-        self.what, self.endings = what, endings.split()
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        path = Path(str(super().convert(value, param, ctx)))
-        ending = path.suffix.lower()
-        if ending in ENDINGS - {*self.endings} and not path.is_dir():
-            usual = " or ".join(self.endings[:2])
-            advice = f"give a name that ends in {usual}" if usual else "leave the ending out"
-            self.fail(f"{str(value)!r} ends in {ending}, but it will be {self.what}: {advice}", param, ctx)
-        return path
-
-
-FOLDER = Output("a folder")
-PAGE = Output("a page", ".html .htm")
-LINES = Output("lines of JSON", ".jsonl .json .ndjson .txt .gz")  # .gz is refused with its own reason
-FIGURE = Output("a figure", ".pdf .svg .png")
-TABLE = Output("a table", ".csv .parquet")
-BUNDLE = Output("a zip file", ".zip")
+    return terminal.wrapped("\n".join(words.sanitize(line, 300) for line in message.split("\n")), beside="Error: ")

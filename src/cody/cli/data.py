@@ -1,4 +1,4 @@
-"""cody data: data sets and files of events."""
+"""cody data and cody cache: data sets, files of events, and what is kept on this machine."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 import click
 import numpy as np
 
-from cody.cli.command import COUNT, FOLDER, TABLE, CommandGroup, argument, bundled, option, option_fields, whole
-from cody.cli.messages import print_json, print_parts, say
+from cody.cli.command import CommandGroup, argument, bundled, command, option, option_fields
 from cody.cli.options import DataSource, EditOptions, data_argument, edit_options, file_argument, json_option
-from cody.cli.progress import progress
+from cody.cli.terminal import print_json, print_parts, progress, say
+from cody.cli.types import COUNT, FOLDER, TABLE, whole
 from cody.data import Dataset, DataSummary, data_directory, datasets, is_here, summarise, verify_graph
 from cody.data import fetch as download
 from cody.data.named import pin_note
@@ -22,7 +22,7 @@ from cody.data.tgb import is_tgb, load_tgb
 from cody.data.writer import write_events
 from cody.errors import CallError, DataError
 from cody.graph import IntArray, TemporalGraph
-from cody.utils import words
+from cody.utils import files, words
 from cody.utils.tables import TextTable
 
 data = CommandGroup("data", help="List, inspect, import and export data sets.")
@@ -150,18 +150,16 @@ def fetch(name: str) -> None:
 class ColumnOptions:
     """Which columns of a file are what, and what to call it; None: as usual."""
 
-    src: str | None = _columns("Column of the sources.", metavar="COLUMN")
-    dst: str | None = _columns("Column of the destinations.", metavar="COLUMN")
-    time: str | None = _columns("Column of the times.", metavar="COLUMN")
-    features: str | None = _columns("Columns of event features, separated by commas.", metavar="COLUMNS")
-    label: str | None = _columns('Column of the labels, or a comparison such as "rating<0".', metavar="COLUMN")
-    label_name: str | None = _columns('Name of the second of two classes, such as "distrust".', metavar="NAME")
-    label_names: str | None = _columns(
-        "Names of all classes, in the order of their values, with commas.", metavar="NAMES"
-    )
-    event_name: str | None = _columns('What one event is: "message", "payment", …', metavar="NAME")
+    src: str | None = _columns("Column of the sources.", "COLUMN")
+    dst: str | None = _columns("Column of the destinations.", "COLUMN")
+    time: str | None = _columns("Column of the times.", "COLUMN")
+    features: str | None = _columns("Columns of event features, separated by commas.", "COLUMNS")
+    label: str | None = _columns('Column of the labels, or a comparison such as "rating<0".', "COLUMN")
+    label_name: str | None = _columns('Name of the second of two classes, such as "distrust".', "NAME")
+    label_names: str | None = _columns("Names of all classes, in the order of their values, with commas.", "NAMES")
+    event_name: str | None = _columns('What one event is: "message", "payment", …', "NAME")
     separator: str | None = _columns(
-        "What separates two columns of a csv, or `tab`. By default, found in line 1.", metavar="CHARACTER"
+        "What separates two columns of a csv, or `tab`. By default, found in line 1.", "CHARACTER"
     )
     no_header: bool = _columns("Line 1 is an event: columns are 1, 2, 3, …: source, destination, time.")
 
@@ -222,3 +220,29 @@ def export(source: DataSource, edits: EditOptions, out: Path) -> None:
     print(f"{words.count(graph.num_events, 'event')} written to {words.sanitize(out, 2000)}")
     if graph.node_features is not None:
         say("features of nodes are not part of such a table; cody data import keeps them in a folder")
+
+
+@command("cache")
+@option("--clear", is_flag=True, help="Delete it; it is rebuilt when needed. Downloads stay.")
+@json_option
+def cache(clear: bool, as_json: bool) -> None:
+    """Show or clear the cache."""
+    freed = files.clear() if clear else 0
+    found = files.kept()
+    if as_json:
+        print_json({"folder": str(files.cache_directory()), "freed": freed, "kept": [each._asdict() for each in found]})
+        return
+    if clear:
+        print(f"{_megabytes(freed)} freed in {files.cache_directory()}")
+        return
+    table = TextTable("#", "#", "")
+    for each in found:
+        table.add_row(_megabytes(each.size), words.count(each.files, "file"), each.what)
+    table.add_row(
+        _megabytes(sum(each.size for each in found)), "", f"in {files.cache_directory()}; cody cache --clear frees it"
+    )
+    print("\n".join(table.lines()))
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"

@@ -13,9 +13,8 @@ import numpy as np
 
 from cody.cli import show
 from cody.cli.command import command
-from cody.cli.messages import WRONG, ShownPart, print_parts
 from cody.cli.options import use_threads
-from cody.cli.progress import status
+from cody.cli.terminal import WRONG, ShownPart, print_parts, status
 from cody.cli.what_if import link_of
 from cody.data import load
 from cody.engine import load_model

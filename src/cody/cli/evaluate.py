@@ -10,13 +10,12 @@ import click
 
 from cody import search
 from cody.cli import options as shared
-from cody.cli.command import LINES, bundled, command, given_by, option_fields
-from cody.cli.messages import Prose, ShownPart, print_json, print_parts
-from cody.cli.progress import status
+from cody.cli.command import bundled, command, given_by, option_fields
 from cody.cli.running import failures_of, records_of, run_evaluation, say_failures, way_to_evaluate
+from cody.cli.terminal import Prose, ShownPart, print_json, print_parts, status
+from cody.cli.types import LINES
 from cody.errors import CallError
 from cody.graph.neighbourhood import SIZE
-from cody.models.contract import Model
 from cody.models.decided import LINK_PREDICTED
 from cody.search.proposals import Proposer
 from cody.study import metrics
@@ -35,6 +34,8 @@ _search, _output = option_fields("The search"), option_fields("Output")
 class EvaluationOptions:
     """Which links, which explainers with which options, and who does the work."""
 
+    source: shared.ModelSource = given_by(shared.model_options)
+    decide: shared.DecisionOptions = given_by(shared.decision_options)
     instances: int = _links("Number of links of each kind.", default=100)
     kinds: str = given_by(shared.kinds_option)
     period: str | None = given_by(shared.period_option)
@@ -43,8 +44,8 @@ class EvaluationOptions:
     paper: bool = _links("As in the published tables: --period 0.2..0.6 --margin 0.2 --near nodes.")
     explainers: str = _search(
         f"{', '.join(f'{name}-POLICY' for name in SEARCHES)}, factual ones, or all.",
+        "NAMES",
         default=",".join(COMPARED),
-        metavar="NAMES",
     )
     candidates: int | None = _space("Maximum number of candidate events. Default: 64; T-GNNExplainer: 30.")
     near: str | None = given_by(shared.near_option)
@@ -55,21 +56,19 @@ class EvaluationOptions:
     evaluations: int | None = _search("Maximum number of model evaluations of each explainer.")
     share_answers: bool = _search("Evaluate a set once for all explainers: faster, but without timings.", was="--share")
     scorer: str | None = given_by(shared.scorer_option)
-    workers: int = given_by(shared.workers_option)
-    ray: str | None = given_by(shared.ray_option)
+    work: shared.WorkOptions = given_by(shared.work_options)
     out: Path = _output("File for the records, JSON Lines; resumes an existing file.", type=LINES, required=True)
+    units: shared.UnitOptions = given_by(shared.unit_options)
+    as_json: bool = given_by(shared.json_option)
 
     @property
     def sample(self) -> evaluation.Sample:
+        usual, margin = (PAPER_PERIOD, PAPER_MARGIN) if self.paper else (TEST_PERIOD, 0.0)
         return evaluation.Sample(
             self.instances,
             tuple(dict.fromkeys(shared.names_in(self.kinds))),
-            shared.parse_period(self.period)
-            if self.period is not None
-            else PAPER_PERIOD
-            if self.paper
-            else TEST_PERIOD,
-            self.margin if self.margin is not None else PAPER_MARGIN if self.paper else 0.0,
+            usual if self.period is None else shared.parse_period(self.period),
+            margin if self.margin is None else self.margin,
         )
 
     @property
@@ -90,13 +89,13 @@ class EvaluationOptions:
             raise CallError(f"{self.explainers!r} has no option --scorer: only these use one: {learned}")
         return entries
 
-    def chosen(self, source: shared.ModelSource) -> list[Explainer]:
+    def chosen(self) -> list[Explainer]:
         edits = self.edits
         return [
             explainer(
                 entry.name,
-                scorer=(self.scorer or source.model) if entry.needs_scorer else None,
-                allow_data_mismatch=source.allow_data_mismatch,
+                scorer=(self.scorer or self.source.model) if entry.needs_scorer else None,
+                allow_data_mismatch=self.source.allow_data_mismatch,
                 size=self.candidates or entry.size or SIZE,  # the same for all, so that their answers can be compared
                 near=NEAR[self.near or ("nodes" if self.paper else "ends")],
                 evaluations=self.evaluations,
@@ -115,44 +114,36 @@ class EvaluationOptions:
         "cody evaluate --top 10 --out ranks.jsonl": "what keeps links among the ten best",
     },
 )
-@shared.model_options
-@shared.decision_options
 @bundled("options", EvaluationOptions)
-@shared.unit_options
-@shared.json_option
-def evaluate(
-    source: shared.ModelSource,
-    decide: shared.DecisionOptions,
-    options: EvaluationOptions,
-    units: shared.UnitOptions,
-    as_json: bool,
-) -> None:
+def evaluate(options: EvaluationOptions) -> None:
     """Run explainers on the same links and record every answer. Rerun a command that was stopped to resume it."""
+    source, decision = options.source, options.decide.decision()
     if not 0 <= options.alpha <= 1:
         raise CallError(f"--alpha must lie between 0 and 1, not {options.alpha}")
-    decision = decide.decision()
     if options.paper and decision not in (None, LINK_PREDICTED):
         raise CallError("--paper compares predicted links, as the paper does: leave out the decision")
     sample = options.sample
     with shared.supported([entry.name for entry in options.entries], source, decision):
-        chosen = options.chosen(source)
+        chosen = options.chosen()
     with status("Loading the data ..."):
         named = source.named()
-        protect = shared.parse_protected(named.graph, options.protect)
-        chosen = [replace(each, protect=protect, by=units.kind, dependants=units.rule) for each in chosen]
-        data = named.data
-        answers = options.share_answers
-        plan = evaluation.EvaluationPlan(data, source.model, tuple(chosen), options.seed, answers, decision)
+        protect, by, rule = shared.parse_protected(named.graph, options.protect), options.units.kind, options.units.rule
+        explainers = tuple(replace(each, protect=protect, by=by, dependants=rule) for each in chosen)
+    plan = evaluation.EvaluationPlan(
+        named.data, source.model, explainers, options.seed, options.share_answers, decision
+    )
     model = source.open(named)
     evaluation.check_plan(model, named.graph, plan)
     for learned in dict.fromkeys(entry.learned for entry in options.entries if entry.needs_scorer):
-        _check_scorer(learned, options.scorer or source.model, model, source.allow_data_mismatch)
-    way = way_to_evaluate(data, named.graph, source, options.workers, options.ray)
+        from cody.baselines import load_trained  # a scorer that was not trained for this model is refused first
+
+        load_trained(learned, options.scorer or source.model, model, allow_data_mismatch=source.allow_data_mismatch)
+    way = way_to_evaluate(named.data, named.graph, source, options.work)
     links, words = run_evaluation(options.out, model, named.graph, plan, sample, way, kept=options.out)
     failures = failures_of(options.out, plan, links)
-    print_evaluation(metrics.summaries(records_of(options.out, plan, links), failures), words, as_json=as_json)
+    print_evaluation(metrics.summaries(records_of(options.out, plan, links), failures), words, as_json=options.as_json)
     say_failures(failures)
-    if not as_json and options.edits != shared.parse_edits(None):
+    if not options.as_json and options.edits != shared.parse_edits(None):
         print(f"--allow {options.allow}: do not compare this with explainers that only remove events.")
 
 
@@ -164,9 +155,7 @@ def print_evaluation(summaries: Summaries, words: Mapping[str, KindWords], *, as
         print_parts(_parts(summaries, words))
 
 
-def _parts(
-    summaries: Mapping[metrics.Group, metrics.MetricSummary], words: Mapping[str, KindWords]
-) -> Iterable[ShownPart]:
+def _parts(summaries: Summaries, words: Mapping[str, KindWords]) -> Iterable[ShownPart]:
     kinds: dict[str, TextTable] = {}
     ranked = any(row.rank is not None for row in summaries.values())
     for group, row in summaries.items():
@@ -204,10 +193,3 @@ def _ranks(row: metrics.MetricSummary, ranked: bool) -> list[str]:
     if row.rank is None or row.rank_after is None or row.reciprocal_rank_lost is None:
         return ["–"] * 3
     return [f"{row.rank:,.0f}", f"{row.rank_after:,.0f}", f"{row.reciprocal_rank_lost:.3f}"]
-
-
-def _check_scorer(policy: str, scorer: str, model: Model, allow_data_mismatch: bool) -> None:
-    """A scorer that was not trained for this model is refused before anything is run."""
-    from cody.baselines import load_trained
-
-    load_trained(policy, scorer, model, allow_data_mismatch=allow_data_mismatch)

@@ -8,8 +8,7 @@ from typing import Any
 
 from cody.cli import options as shared
 from cody.cli.command import refuse
-from cody.cli.messages import Prose, ShownPart, print_csv, print_json, print_parts, say
-from cody.cli.progress import progress, share_a_terminal
+from cody.cli.terminal import Prose, ShownPart, print_csv, print_json, print_parts, progress, say, share_a_terminal
 from cody.errors import CallError
 from cody.explaining.even_if import EvenIf, even_if
 from cody.explaining.even_if_words import kept_table, notes, question, sentence
@@ -49,7 +48,7 @@ def check_even_if(chosen: Explainer, others: Mapping[str, bool]) -> None:
 
 
 def answer_even_if(
-    model: Model, graph: TemporalGraph, request: Request, query: Query, *, alone: bool, as_json: bool, html: Path | None
+    model: Model, graph: TemporalGraph, request: Request, query: Query, alone: bool, *, as_json: bool, html: Path | None
 ) -> EvenIf:
     """Search and print; the answer.
 

@@ -9,24 +9,10 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import click
-
 from cody.cli import options as shared
-from cody.cli.command import (
-    BUNDLE,
-    LINES,
-    bundled,
-    command,
-    given,
-    given_by,
-    option_fields,
-    option_name,
-    refuse,
-    section,
-    whole,
-)
-from cody.cli.messages import Prose, ShownPart, print_csv, print_json, print_parts, say
-from cody.cli.progress import progress, status
+from cody.cli.command import bundled, command, given, given_by, option_fields, option_name, refuse, values
+from cody.cli.terminal import Prose, ShownPart, print_csv, print_json, print_parts, progress, say, status
+from cody.cli.types import BUNDLE, LINES, whole
 from cody.errors import BudgetError, CallError
 from cody.explaining.explanation import Explanation
 from cody.explaining.pipeline import explain as explain_link
@@ -58,9 +44,9 @@ if TYPE_CHECKING:
     from cody.explaining.even_if import EvenIf
     from cody.explaining.recourse import Plan
 
-_link, _even, _space = section("The link"), section("The question"), option_fields("The search space")
+_link, _even = option_fields("The link"), option_fields("The question")
+_space, _actor = option_fields("The search space"), option_fields("What one node could do")
 _search, _own = option_fields("The search"), option_fields("Options of single explainers")
-_actor = option_fields("What one node could do")
 _stability, _output = option_fields("What it survives"), option_fields("Output")
 HINTS = 12  # additions that are tried where no removal was found
 OWN = ("iterations", "alpha", "children", "stop_at_first", "sparsity", "rollouts")  # options of single explainers
@@ -78,16 +64,16 @@ class SearchChoice:
     near: str | None = given_by(shared.near_option)
     explainer: str = _search(
         f"Searches: {', '.join(SEARCHES)}. Factual: {', '.join(entry.name for entry in FACTUAL)}.",
+        "NAME",
         default=DEFAULT_SEARCH,
-        metavar="NAME",
     )
     policy: str | None = _search(
-        f"Order in which a search tries candidates: {', '.join(POLICIES)}. Default: {DEFAULT_POLICY}.", metavar="NAME"
+        f"Order in which a search tries candidates: {', '.join(POLICIES)}. Default: {DEFAULT_POLICY}.", "NAME"
     )
     count: int | None = _search(
         "Number of counterfactuals to search for. Default: report up to 3 of those that one search finds."
     )
-    prove: int = _search("Exhaustively test sets smaller than K.", default=1, metavar="K")
+    prove: int = _search("Exhaustively test sets smaller than K.", "K", default=1)
     evaluations: int | None = _search(
         "Maximum number of model evaluations. Default: 300, and more where nothing is found."
     )
@@ -96,11 +82,11 @@ class SearchChoice:
     attribute: Literal["shapley", "owen", "attention"] | None = _search(
         "Show what each candidate adds, too, as a waterfall; owen: events of two nodes belong together; "
         "attention: its share of the attention.",
-        type=click.Choice(["shapley", "owen", "attention"]),
+        one_of=["shapley", "owen", "attention"],
     )
     verify: str = _search(
         "Verify by replay from the oldest changed event, or from the first event.",
-        type=click.Choice(["window", "full"]),
+        one_of=["window", "full"],
         default="window",
     )
     iterations: int | None = _own("CoDy: iterations of the tree search. Default: 300.")
@@ -115,9 +101,8 @@ class SearchChoice:
         """The explainer with its options. Those that belong to another are refused."""
         if self.why_not and self.allow is not None:
             raise CallError(f"--why-not is short for --allow {shared.ALLOWED_BY_WHY_NOT}: give one of the two")
-        own = {name: value for name in OWN if (value := getattr(self, name)) is not None}
-        others = [name for name in ("policy", "scorer") if getattr(self, name) is not None]
-        check_options(self.explainer, [*own, *others], option_name)
+        own = values(self, *OWN)
+        check_options(self.explainer, [*own, *values(self, "policy", "scorer")], option_name)
         for name in ("alpha", "sparsity"):
             if not 0 <= own.get(name, 0.0) <= 1:
                 raise CallError(f"--{name} must lie between 0 and 1, not {own[name]}")
@@ -167,11 +152,11 @@ class SearchChoice:
 class ActorOptions:
     """Whose events may change, how many a day, and until when."""
 
-    actor: str | None = _actor("Change only what this node could: events that start at it.", metavar="NODE")
-    per_day: int | None = _actor("Change at most N events of a calendar day.", metavar="N")
+    actor: str | None = _actor("Change only what this node could: events that start at it.", "NODE")
+    per_day: int | None = _actor("Change at most N events of a calendar day.", "N")
     until: str | None = _actor(
         "With --actor: which events could it add from now on, for the other decision at this time? Also '1 day later'.",
-        metavar="TIME",
+        "TIME",
     )
     keep: bool = _actor("With --until: which events keep the decision as it is now?")
 
@@ -232,7 +217,7 @@ class StabilityOptions:
     """What the answer should survive."""
 
     also: Sequence[str] = _stability(
-        "Does the answer hold in this model, too, such as another seed? Repeatable.", metavar="MODEL"
+        "Does the answer hold in this model, too, such as another seed? Repeatable.", "MODEL"
     )
     robust: bool = _stability("With --also: prefer what flips the decision of all of these models.")
     noise: bool = _stability("Test also a minute later, and with an unrelated event added.")
@@ -310,6 +295,61 @@ class ResultOptions:
         say(f"Bundle: {words.sanitize(self.bundle, 200)}")
 
 
+@dataclass(frozen=True, slots=True)
+class ExplainOptions:
+    """Which links are explained, how, and where the result goes."""
+
+    link: shared.LinkOptions = given_by(shared.link_options)
+    events: str | None = _link("Several links: rows 10,20,30, or a file of rows; one JSON line each.", "ROWS")
+    even_if: bool = _even(
+        "What could be missing instead, with the decision still standing, and the fewest events on which it rests."
+    )
+    alone: bool = _even("With --even-if: all other events are missing too, not only other candidates.")
+    decide: shared.DecisionOptions = given_by(shared.decision_options)
+    source: shared.ModelSource = given_by(shared.model_options)
+    search: SearchChoice = given_by(bundled("search", SearchChoice))
+    actor: ActorOptions = given_by(bundled("actor", ActorOptions))
+    units: shared.UnitOptions = given_by(shared.unit_options)
+    stability: StabilityOptions = given_by(bundled("stability", StabilityOptions))
+    result: ResultOptions = given_by(bundled("result", ResultOptions))
+
+    @property
+    def many(self) -> bool:
+        """Whether several links are explained."""
+        return self.events is not None
+
+    def check(self, chosen: Explainer) -> None:
+        """Refuse options that do not go together."""
+        search, actor, stability, result = self.search, self.actor, self.stability, self.result
+        stability.check(self.even_if)
+        beside = {"--events": self.many, "--even-if": self.even_if, "--robust": stability.robust}
+        beside |= {"--by": self.units.kind is not None, "--with-dependants": self.units.rule is not None}
+        if actor.until is not None:
+            beside |= {"--attribute": search.attribute is not None}
+            beside |= {"--also and --noise": bool(stability.also or stability.noise)}
+        actor.check(chosen, beside)
+        if self.even_if:
+            from cody.cli.even_if import check_even_if
+
+            others = {"--csv": result.as_csv and not self.many, "--figure": result.drawing.figure is not None}
+            others |= {"--out": result.out is not None, "--workers": result.workers > 1}
+            check_even_if(chosen, others | {"--count": search.count is not None})
+        elif self.alone:
+            raise CallError("--alone belongs to --even-if: give both")
+        if search.attribute is not None:
+            search.check_attribute(chosen, many=self.many, even_if=self.even_if)
+
+    def queries(self, graph: TemporalGraph) -> list[Query]:
+        """The links that are explained."""
+        if self.events is None:
+            return [self.link.query(graph)]
+        if self.link.is_given:
+            raise CallError(
+                "give --event ROW, or --src, --dst and --time of a link, or --events ROWS: one of the three"
+            )
+        return [graph.query(row) for row in shared.named_rows(self.events)]
+
+
 @command(
     "explain",
     examples={
@@ -325,69 +365,28 @@ class ResultOptions:
         "cody explain --events rows.txt --workers 4 --out why.jsonl": "many links; rerun to resume",
     },
 )
-@shared.link_options
-@_link("--events", metavar="ROWS", help="Several links: rows 10,20,30, or a file of rows; one JSON line each.")
-@_even(
-    "--even-if",
-    is_flag=True,
-    help="What could be missing instead, with the decision still standing, and the fewest events on which it rests.",
-)
-@_even("--alone", is_flag=True, help="With --even-if: all other events are missing too, not only other candidates.")
-@shared.decision_options
-@shared.model_options
-@bundled("search", SearchChoice)
-@bundled("actor", ActorOptions)
-@shared.unit_options
-@bundled("stability", StabilityOptions)
-@bundled("result", ResultOptions)
-def explain(
-    link: shared.LinkOptions,
-    events: str | None,
-    even_if: bool,
-    alone: bool,
-    decide: shared.DecisionOptions,
-    source: shared.ModelSource,
-    search: SearchChoice,
-    actor: ActorOptions,
-    units: shared.UnitOptions,
-    stability: StabilityOptions,
-    result: ResultOptions,
-) -> None:
+@bundled("options", ExplainOptions)
+def explain(options: ExplainOptions) -> None:
     """Find the smallest change to the history that flips a prediction.
 
     By default, past events are removed; --allow and --why-not also add, move or alter events.
     """
-    result.check(events, source.model)
-    decision = decide.decision()
+    source, search, actor, result = options.source, options.search, options.actor, options.result
+    result.check(options.events, source.model)
+    decision = options.decide.decision()
     with shared.supported([search.explainer], source, decision):
         chosen = search.chosen(source)
-    chosen = replace(chosen, by=units.kind, dependants=units.rule)
-    stability.check(even_if)
-    beside = {"--events": events is not None, "--even-if": even_if, "--robust": stability.robust}
-    beside |= {"--by": units.kind is not None, "--with-dependants": units.rule is not None}
-    if actor.until is not None:
-        beside |= {"--attribute": search.attribute is not None}
-        beside |= {"--also and --noise": bool(stability.also or stability.noise)}
-    actor.check(chosen, beside)
-    if even_if:
-        from cody.cli.even_if import answer_even_if, answer_even_if_of_many, check_even_if
-
-        others = {"--csv": result.as_csv and events is None, "--figure": result.drawing.figure is not None}
-        others |= {"--out": result.out is not None, "--workers": result.workers > 1}
-        check_even_if(chosen, others | {"--count": search.count is not None})
-    elif alone:
-        raise CallError("--alone belongs to --even-if: give both")
-    if search.attribute is not None:
-        search.check_attribute(chosen, many=events is not None, even_if=even_if)
+    chosen = replace(chosen, by=options.units.kind, dependants=options.units.rule)
+    options.check(chosen)
     named = source.named()
     chosen = actor.limited(replace(chosen, protect=shared.parse_protected(named.graph, search.protect)), named.graph)
-    queries = _queries(named.graph, link, events)
+    queries = options.queries(named.graph)
     names = {"data": named.data, "model": source.model}
     names |= {} if actor.actor is None else {"actor": actor.actor}
     limits = {} if actor.per_day is None else {"per_day": actor.per_day}
-    request = Request(chosen, search.request_options | limits, names, decision, stability.others(source))
+    request = Request(chosen, search.request_options | limits, names, decision, options.stability.others(source))
     question = ExplainRequest(source.open(named), named.graph, request)
-    link.check(question.model)
+    options.link.check(question.model)
     if search.attribute == "attention":
         check_attention(question.model)
     plan = actor.plan(question.model, question.graph, queries[0], request)
@@ -399,15 +398,17 @@ def explain(
         from cody.cli.proof import check_proof
 
         check_proof(question.model, question.graph, chosen, queries, search.prove)
-    if even_if:
-        if events is not None:
-            answer_even_if_of_many(*question, queries, alone=alone, as_csv=result.as_csv)
+    if options.even_if:
+        from cody.cli.even_if import answer_even_if, answer_even_if_of_many
+
+        if options.many:
+            answer_even_if_of_many(*question, queries, alone=options.alone, as_csv=result.as_csv)
         else:
-            found = answer_even_if(*question, queries[0], alone=alone, as_json=result.as_json, html=result.html)
+            found = answer_even_if(*question, queries[0], options.alone, as_json=result.as_json, html=result.html)
             result.write_bundle(found, named.graph, source.model)
         return
-    beyond = stability.arguments(source, question)
-    if events is not None:
+    beyond = options.stability.arguments(source, question)
+    if options.many:
         from cody.cli.explain_many import explain_many
 
         remark = _say_if_predicted if search.why_not else None
@@ -443,14 +444,6 @@ def _explained(
 
         why = with_recourse(why, plan)
     return why if search.attribute is None else search.with_shares(why, question, begun)
-
-
-def _queries(graph: TemporalGraph, link: shared.LinkOptions, events: str | None) -> list[Query]:
-    if events is None:
-        return [link.query(graph)]
-    if link.is_given:
-        raise CallError("give --event ROW, or --src, --dst and --time of a link, or --events ROWS: one of the three")
-    return [graph.query(row) for row in shared.named_rows(events)]
 
 
 def _say_if_predicted(why: Explanation) -> None:

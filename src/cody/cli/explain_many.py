@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cody.cli.messages import print_csv, print_json, say
-from cody.cli.progress import progress, share_a_terminal
 from cody.cli.running import stoppable, worker_opener
+from cody.cli.terminal import print_csv, print_json, progress, say, share_a_terminal
 from cody.errors import ModelError
 from cody.explaining.explanation import Explanation
 from cody.graph import Query, TemporalGraph

@@ -1,4 +1,4 @@
-"""cody impact: which later predictions depend on some events."""
+"""cody impact and cody causes: which later predictions depend on some events, and which events many depend on."""
 
 from __future__ import annotations
 
@@ -7,20 +7,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cody.cli import options as shared
-from cody.cli.command import FILE, bundled, command, given, given_by, option_fields, section, whole
-from cody.cli.messages import Prose, ShownPart
+from cody.cli.command import argument, bundled, command, given, given_by, option_fields, section
 from cody.cli.predict import PredictOptions
-from cody.cli.progress import progress
-from cody.errors import CallError
+from cody.cli.terminal import Prose, ShownPart, progress
+from cody.cli.types import FILE, whole
+from cody.cli.view import read_documents
+from cody.errors import CallError, DataError
+from cody.explaining.explanation import Explanation
 from cody.graph import Query, TemporalGraph
 from cody.graph.dependants import Rule
 from cody.graph.units import Unit, day, find_unit, node, pair
 from cody.study import impact_words
+from cody.study.causes import MOST, TRIED, SharedCauses
+from cody.study.causes import shared_causes as causes_of
 from cody.study.impact import VERIFIED, Impact, MovedLink, predicted_thing
 from cody.study.impact import impact as impact_of
 from cody.utils import words
 
-KINDS = {"node": node, "pair": pair, "day": day}
+KINDS = {"pair": pair, "node": node, "day": day}
 _removed, _links = option_fields("The events"), option_fields("Which links")
 _output = section("Output")
 
@@ -29,12 +33,12 @@ _output = section("Output")
 class RemovedOptions:
     """The events that did not happen."""
 
-    event: int | None = _removed("One event, by its row.", type=int, metavar="ROW")
-    events: str | None = _removed("Several: rows 10,20,30, or a file of rows.", metavar="ROWS")
-    node: str | None = _removed("Everything of a node.", metavar="NAME")
-    pair: str | None = _removed('Everything between two nodes: "1866 447".', metavar="NODES")
-    day: str | None = _removed("Everything of a day.", metavar="DATE")
-    with_dependants: str | None = _removed(shared.HELP_OF_RULE, metavar="RULE")
+    event: int | None = _removed("One event, by its row.", "ROW", type=int)
+    events: str | None = _removed("Several: rows 10,20,30, or a file of rows.", "ROWS")
+    node: str | None = _removed("Everything of a node.", "NAME")
+    pair: str | None = _removed('Everything between two nodes: "1866 447".', "NODES")
+    day: str | None = _removed("Everything of a day.", "DATE")
+    with_dependants: str | None = _removed(shared.HELP_OF_RULE, "RULE")
 
     def check(self) -> None:
         """Refuse to remove nothing, or two things."""
@@ -61,10 +65,10 @@ class LaterOptions:
     """Which links are looked at."""
 
     period: str | None = given_by(shared.period_option)
-    since: str | None = _links("Links from this time on.", metavar="TIME")
-    until: str | None = _links("Links up to this time; a day is included.", metavar="TIME")
+    since: str | None = _links("Links from this time on.", "TIME")
+    until: str | None = _links("Links up to this time; a day is included.", "TIME")
     links: Path | None = _links("Links in a file of events, as --data reads it.", type=FILE)
-    links_of: str | None = _links("Only links of this node.", metavar="NAME")
+    links_of: str | None = _links("Only links of this node.", "NAME")
 
     def check(self) -> None:
         """Refuse options that contradict each other."""
@@ -135,3 +139,71 @@ def _parts(found: Impact) -> Iterator[ShownPart]:
         yield from ("", Prose(f"{further} {'moves' if rest == 1 else 'move'}; --csv and --json list all."))
     yield ""
     yield from map(Prose, impact_words.notes(found))
+
+
+# Causes that many predictions share.
+
+EVENT = "event"
+CAUSE_COLUMNS = ("number", "name", "events", "flips", "more", "own")
+_causes = option_fields("The causes")
+
+
+@dataclass(frozen=True, slots=True)
+class CauseOptions:
+    """What a cause is, how many are looked for, and where the result goes."""
+
+    by: str = _causes("What one cause is.", one_of=[EVENT, *KINDS], default=EVENT)
+    most: int = _causes("Maximum number of causes.", default=MOST)
+    tried: int = _causes("Number of possible causes evaluated for each place.", default=TRIED)
+    predicted: bool = _causes("Only of links that are predicted, or flagged.")
+    output: shared.OutputOptions = given_by(shared.output_options)
+
+
+@command(
+    "causes",
+    examples={
+        "cody causes survey.jsonl --by node": "without which nodes would most of these predictions flip?",
+        "cody causes why.jsonl --by pair --html causes.html": "without which conversations, as a page",
+    },
+)
+@argument(
+    "files", "Explanations: lines that survey, evaluate or explain --events wrote.", nargs=-1, required=True, type=FILE
+)
+@bundled("options", CauseOptions)
+@shared.model_options
+def causes(files: Sequence[Path], options: CauseOptions, source: shared.ModelSource) -> None:
+    """Find the few causes that many predictions share.
+
+    Greedy: each cause is the one without which most further predictions flip; each set is verified on all of them.
+    """
+    options.output.check()
+    whys = [why for file in files for why in _explanations(file) if why.original > 0 or not options.predicted]
+    if not whys:
+        raise CallError(
+            f"{', '.join(map(str, files))}: there are no explanations{' of predicted links' * options.predicted}"
+        )
+    named = source.named()
+    model = source.open(named)
+    with progress("Sets of causes evaluated", None) as move:
+        found = causes_of(
+            whys, model, named.graph, by=KINDS.get(options.by), most=options.most, tried=options.tried, watch=move
+        )
+    shared.write_page(found.to_html, options.output.html)
+    options.output.print(found, CAUSE_COLUMNS, found.rows(), _parts_of_causes(found))
+
+
+def _explanations(file: Path) -> list[Explanation]:
+    read = []
+    for number, document in enumerate(read_documents(file), start=1):
+        try:
+            read.append(Explanation.from_json(document))
+        except DataError as error:
+            raise DataError(f"{file}, explanation {number}: {error}") from None
+    return read
+
+
+def _parts_of_causes(found: SharedCauses) -> Iterator[ShownPart]:
+    yield Prose(found.sentence, bold=True)
+    if found.causes:
+        yield from ("", found.table(), "")
+    yield from map(Prose, found.notes())

@@ -10,52 +10,36 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from cody.cli.command import (
-    COUNT,
-    FIGURE,
-    PAGE,
-    argument,
-    bundled,
-    given,
-    given_by,
-    option_fields,
-    real,
-    section,
-    whole,
-)
-from cody.cli.messages import ShownPart, print_csv, print_json, print_parts, say
-from cody.cli.progress import progress
+from cody.cli.command import argument, bundled, given, given_by, option_fields, section
+from cody.cli.terminal import ShownPart, print_csv, print_json, print_parts, progress, say
+from cody.cli.types import COUNT, FIGURE, PAGE, real, whole
 from cody.errors import CallError, CodyError, ModelError
 from cody.explaining.what_if import parse_add, parse_alter, parse_move, parse_rows, read_rows
 from cody.explaining.without import Removal, without
-from cody.graph import Query
+from cody.graph import Query, TemporalGraph
 from cody.graph.dependants import RULES, Rule, named_rule
+from cody.graph.edits import Edit
 from cody.graph.protected import Protected
 from cody.graph.units import KINDS as UNIT_KINDS
 from cody.graph.units import UnitKind, named_kind
-from cody.models.contract import subject_of
+from cody.models.contract import Model, subject_of
+from cody.models.deciding import ByLabel
+from cody.models.decision import Decision
+from cody.search.proposals import Proposer
 from cody.study.explainers import EDITS, NEAR, WHY_NOT, check_learned, find, find_edits
 from cody.utils import words
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from cody.data.tgb import Negatives
     from cody.engine.named import NamedModel
-    from cody.graph import TemporalGraph
-    from cody.graph.edits import Edit
-    from cody.models.contract import Model
-    from cody.models.deciding import ByLabel
-    from cody.models.decision import Decision
-    from cody.search.proposals import Proposer
 
-    Rows = Iterable[Mapping[str, object]]
-
+Rows = Iterable[Mapping[str, object]]
 DEFAULT_DATA, DEFAULT_MODEL = "collegemsg", "tgn-collegemsg"
 LOADING = "Loading the model ..."
 LARGEST_SEED = 2**63 - 1  # that a record can hold
@@ -125,11 +109,7 @@ _data_help = "Name of a data set, file of events, or folder of a saved graph."
 _model_help = "Folder of a model, name of a shipped one, or MODULE:FUNCTION that returns a model."
 _reading = (
     _model("--sort", is_flag=True, help="Sort the events by time; ties keep their order."),
-    _model(
-        "--unit",
-        type=click.Choice(["s", "ms", "us", "ns"]),
-        help="Unit of numeric times in a file. Default: s, seconds.",
-    ),
+    _model("--unit", one_of=["s", "ms", "us", "ns"], help="Unit of numeric times in a file. Default: s, seconds."),
 )
 mismatch_option = _model(
     "--allow-data-mismatch", was="--other-data", is_flag=True, help="Use the model on data it was not trained for."
@@ -209,10 +189,10 @@ _link = option_fields("The link")
 class LinkOptions:
     """One link: that of an event, or any other."""
 
-    event: int | None = _link("Row of the event whose link is scored.", type=int, metavar="ROW")
-    src: str | None = _link("Source of a link that need not have happened.", metavar="NODE")
-    dst: str | None = _link("Destination of that link.", metavar="NODE")
-    node: str | None = _link("Node whose state is predicted, by a model that labels nodes.", metavar="NODE")
+    event: int | None = _link("Row of the event whose link is scored.", "ROW", type=int)
+    src: str | None = _link("Source of a link that need not have happened.", "NODE")
+    dst: str | None = _link("Destination of that link.", "NODE")
+    node: str | None = _link("Node whose state is predicted, by a model that labels nodes.", "NODE")
     time: str | None = _link(
         "When: a date like '2004-07-28 05:08' (UTC unless CODY_TIMEZONE names a zone), a number, or now, the end "
         "of the log."
@@ -336,14 +316,12 @@ _decision = option_fields("The decision")
 class DecisionOptions:
     """What is to flip. At most one of them is given, but --label may have a threshold."""
 
-    threshold: float | None = _decision(
-        "Predicted above this probability. Default: the model's, else 0.5.", metavar="P"
-    )
-    top: int | None = _decision("Is the destination among the K best for the source?", metavar="K")
-    among: str | None = _decision(AMONG, metavar="NODES")
-    rather_than: str | None = _decision("Is the destination ranked above this one?", metavar="NODE")
-    label: str | None = _decision("Is this the predicted label? For models of labels.", metavar="NAME")
-    between: str | None = _decision("Is the predicted number within this range?", metavar="LOW..HIGH")
+    threshold: float | None = _decision("Predicted above this probability. Default: the model's, else 0.5.", "P")
+    top: int | None = _decision("Is the destination among the K best for the source?", "K")
+    among: str | None = _decision(AMONG, "NODES")
+    rather_than: str | None = _decision("Is the destination ranked above this one?", "NODE")
+    label: str | None = _decision("Is this the predicted label? For models of labels.", "NAME")
+    between: str | None = _decision("Is the predicted number within this range?", "LOW..HIGH")
 
     @property
     def given(self) -> list[str]:
@@ -397,22 +375,20 @@ _edit = option_fields("Changes to the history")
 class EditOptions:
     """Changes to the history."""
 
-    without: str = _edit("Remove these events: 3,7,9", default="", show_default=False, metavar="ROWS")
-    without_node: Sequence[str] = _edit("Remove all events of a node. Repeatable.", metavar="NODE")
-    without_pair: Sequence[str] = _edit('Remove all events between two nodes: "A B". Repeatable.', metavar="NODES")
-    without_day: Sequence[str] = _edit("Remove all events of a day: 2004-07-27. Repeatable.", metavar="DATE")
-    without_after: str | None = _edit("Remove all events after this time.", metavar="TIME")
-    without_before: str | None = _edit("Remove all events before this time.", metavar="TIME")
-    add: Sequence[str] = _edit(
-        'Add an event: "SRC DST TIME", with a date, a number or now. Repeatable.', metavar="EVENT"
-    )
+    without: str = _edit("Remove these events: 3,7,9", "ROWS", default="", show_default=False)
+    without_node: Sequence[str] = _edit("Remove all events of a node. Repeatable.", "NODE")
+    without_pair: Sequence[str] = _edit('Remove all events between two nodes: "A B". Repeatable.', "NODES")
+    without_day: Sequence[str] = _edit("Remove all events of a day: 2004-07-27. Repeatable.", "DATE")
+    without_after: str | None = _edit("Remove all events after this time.", "TIME")
+    without_before: str | None = _edit("Remove all events before this time.", "TIME")
+    add: Sequence[str] = _edit('Add an event: "SRC DST TIME", with a date, a number or now. Repeatable.', "EVENT")
     move: Sequence[str] = _edit(
-        'Move an event to another time: "ROW TIME", or "ROW 1 day earlier". Repeatable.', metavar="EVENT"
+        'Move an event to another time: "ROW TIME", or "ROW 1 day earlier". Repeatable.', "EVENT"
     )
     alter: Sequence[str] = _edit(
-        'Change features of an event: "ROW FEATURE=NUMBER", with one feature or several. Repeatable.', metavar="EVENT"
+        'Change features of an event: "ROW FEATURE=NUMBER", with one feature or several. Repeatable.', "EVENT"
     )
-    new_node: Sequence[str] = _edit("A node without history, for --add. Repeatable.", metavar="NAME")
+    new_node: Sequence[str] = _edit("A node without history, for --add. Repeatable.", "NAME")
 
     @property
     def are_given(self) -> bool:
@@ -459,7 +435,7 @@ candidates_option = _space(
 )
 near_option = _space(
     "--near",
-    type=click.Choice(list(NEAR)),
+    one_of=NEAR,
     help="Candidates: ends, the latest of each end first (default); the paper's: events on paths, or all among nodes.",
 )
 
@@ -521,12 +497,12 @@ class UnitOptions:
     by: str = _unit(
         "What is removed at a time: single events, all events of a pair of nodes, of a neighbour (node), of a "
         "day or an hour, or a session of a source.",
-        type=click.Choice(UNIT_KINDS),
+        one_of=UNIT_KINDS,
         default=UNIT_KINDS[0],
     )
-    gap: str | None = _unit("With --by session: the pause that ends one, like 30min. Default: 1h.", metavar="TIME")
+    gap: str | None = _unit("With --by session: the pause that ends one, like 30min. Default: 1h.", "TIME")
     with_ends: bool = _unit("With --by node: the two ends of the link are candidates, too.")
-    with_dependants: str | None = _unit(HELP_OF_RULE, metavar="RULE")
+    with_dependants: str | None = _unit(HELP_OF_RULE, "RULE")
 
     @property
     def kind(self) -> UnitKind | None:
@@ -568,7 +544,6 @@ scorer_option = _search(
 
 _output = section("Output")
 workers_option = _output("--workers", type=whole(1, 1024), default=1, help="Number of processes.")
-ray_option = _output("--ray", metavar="ADDRESS", help="Run on a Ray cluster: its address, or local.")
 html_option = _output("--html", type=PAGE, help="Write a page that shows the result to this file.")
 csv_option = _output("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 json_option = _output("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
@@ -605,6 +580,24 @@ class OutputOptions:
 
 
 output_options = bundled("output", OutputOptions)
+
+_work = option_fields("Output")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkOptions:
+    """Who does the work."""
+
+    workers: int = given_by(workers_option)
+    ray: str | None = _work("Run on a Ray cluster: its address, or local.", "ADDRESS")
+
+    def check(self) -> None:
+        """Refuse two ways to share the work."""
+        if self.ray is not None and self.workers > 1:
+            raise CallError("give --workers or --ray, not both")
+
+
+work_options = bundled("work", WorkOptions)
 
 
 def check_formats(as_csv: bool, as_json: bool) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from cody.cli import options as shared
-from cody.cli.command import FILE, bundled, command, given_by, option_fields
-from cody.cli.messages import WRONG, Prose, ShownPart, print_csv, print_json, print_parts, say
-from cody.cli.progress import progress
+from cody.cli.command import bundled, command, given_by, option_fields
+from cody.cli.terminal import WRONG, Prose, ShownPart, print_csv, print_json, print_parts, progress, say
+from cody.cli.types import FILE
 from cody.errors import CallError
 from cody.graph import Query, TemporalGraph
 from cody.models.contract import Model, label_task
@@ -39,14 +39,14 @@ class PredictOptions:
 
     node: str | None = given_by(shared.node_option)
     period: str | None = given_by(shared.period_option)
-    since: str | None = _links("Events from this time on.", metavar="TIME")
-    until: str | None = _links("Events up to this time; a day is included.", metavar="TIME")
+    since: str | None = _links("Events from this time on.", "TIME")
+    until: str | None = _links("Events up to this time; a day is included.", "TIME")
     events: str | None = given_by(shared.events_option)
     links: Path | None = _links(
         "Links in a file of events, as --data reads it. Those that did not happen count as false alarms if predicted.",
         type=FILE,
     )
-    next: int | None = _links("The N most likely partners of --node instead.", metavar="N")
+    next: int | None = _links("The N most likely partners of --node instead.", "N")
     time: str | None = _links("With --next: a date, a number, or now, the end of the log. Default: now.")
 
     @property
@@ -92,7 +92,7 @@ class ShownOptions:
     """Which predictions are shown, and in what form."""
 
     wrong: bool = _shown("Show only wrong predictions.")
-    last: int | None = _shown(f"Show the last N. Default: {SHOWN} in a table, else all.", metavar="N")
+    last: int | None = _shown(f"Show the last N. Default: {SHOWN} in a table, else all.", "N")
     as_csv: bool = given_by(shared.csv_option)
     as_json: bool = given_by(shared.json_option)
 

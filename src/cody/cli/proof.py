@@ -7,7 +7,7 @@ from time import monotonic
 
 import numpy as np
 
-from cody.cli.messages import say
+from cody.cli.terminal import say
 from cody.errors import CallError
 from cody.explaining.advice import LONGEST
 from cody.explaining.pipeline import spaces

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from cody.cli.messages import say, stop
-from cody.cli.progress import progress, status
+from cody.cli.terminal import progress, say, status, stop
 from cody.data import save_graph
 from cody.data.readers import is_saved_graph
 from cody.engine.named import NamedModel, is_factory, load_factory
@@ -29,7 +28,7 @@ from cody.utils import words
 from cody.utils.files import scratch_folder
 
 if TYPE_CHECKING:
-    from cody.cli.options import ModelSource
+    from cody.cli.options import ModelSource, WorkOptions
     from cody.study.pool import Opener
 
 
@@ -126,22 +125,21 @@ def _say_what_is_missing(links: Sequence[Link], sample: evaluation.Sample, names
 
 @contextmanager
 def way_to_evaluate(
-    data: str, graph: TemporalGraph, source: ModelSource, workers: int, ray: str | None
+    data: str, graph: TemporalGraph, source: ModelSource, work: WorkOptions
 ) -> Iterator[evaluation.Evaluate]:
     """Who does the work: this process, several of them, or a cluster."""
     from cody.study.on_ray import connected, evaluate_on_ray
     from cody.study.pool import evaluate_in_processes
 
-    if ray is not None and workers > 1:
-        raise CallError("give --workers or --ray, not both")
-    if ray is not None:
-        with connected(ray):  # a cluster that cannot be reached is noticed before links are drawn
-            yield partial(evaluate_on_ray, ray, load=made_there(source.model))
-    elif workers == 1:
+    work.check()
+    if work.ray is not None:
+        with connected(work.ray):  # a cluster that cannot be reached is noticed before links are drawn
+            yield partial(evaluate_on_ray, work.ray, load=made_there(source.model))
+    elif work.workers == 1:
         yield evaluation.evaluate
     else:
         with worker_opener(data, graph, source.model, source.allow_data_mismatch) as opener:
-            yield partial(evaluate_in_processes, opener, workers)
+            yield partial(evaluate_in_processes, opener, work.workers)
 
 
 def made_there(model: str) -> Callable[[TemporalGraph], Model] | None:

@@ -1,4 +1,4 @@
-"""cody serve: the page, live."""
+"""cody serve and cody mcp: a model that is open, for people and for language models."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cody.cli import options as shared
-from cody.cli.command import bundled, command, option, whole
-from cody.cli.messages import say
-from cody.cli.progress import waiting
+from cody.cli.command import bundled, command, given_by, option, option_fields
+from cody.cli.terminal import say, waiting
+from cody.cli.types import whole
 from cody.errors import CallError
-from cody.utils.words import sanitize
+from cody.utils.extras import needed_by
+from cody.utils.words import applied_to, sanitize
 
 if TYPE_CHECKING:
     from cody.web.live import Live
 
+_limits = option_fields("")
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
@@ -27,12 +29,12 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 class LiveOptions:
     """What a server answers about, and within which limits."""
 
-    source: shared.ModelSource
-    protect: Sequence[str]
-    decide: shared.DecisionOptions
-    units: shared.UnitOptions
-    searches: int
-    seconds: float
+    source: shared.ModelSource = given_by(shared.model_options)
+    protect: Sequence[str] = given_by(shared.protect_option)
+    decide: shared.DecisionOptions = given_by(shared.decision_options)
+    units: shared.UnitOptions = given_by(shared.unit_options)
+    searches: int = _limits("Maximum number of simultaneous searches; others wait.", type=whole(1, 64), default=2)
+    seconds: float = _limits("Time limit of each search.", default=30.0)
 
     def open(self) -> Live:
         """The model and the data."""
@@ -60,16 +62,7 @@ class LiveOptions:
         )
 
 
-live_options = bundled(
-    "served",
-    LiveOptions,
-    shared.model_options,
-    shared.protect_option,
-    shared.decision_options,
-    shared.unit_options,
-    option("--searches", type=whole(1, 64), default=2, help="Maximum number of simultaneous searches; others wait."),
-    option("--seconds", type=float, default=30.0, help="Time limit of each search."),
-)
+live_options = bundled("served", LiveOptions)
 
 
 @command("serve")
@@ -102,6 +95,23 @@ def serve(served: LiveOptions, host: str, port: int, allowed_host: Sequence[str]
     with listener, waiting():
         config = uvicorn.Config(app, log_level="warning", limit_concurrency=512, server_header=False)
         uvicorn.Server(config).run([listener])
+
+
+@command("mcp")
+@live_options
+def mcp(served: LiveOptions) -> None:
+    """Give a language model tools: predict, explain, what-if, audit and survey.
+
+    It speaks the Model Context Protocol, through standard input and output, with the program that starts it (an
+    assistant, an editor). Each answer says how it was verified.
+    """
+    with needed_by("cody mcp"):
+        from cody.web.assistant import create_assistant
+
+    live = served.open()
+    say(f"Serving {applied_to(live.model_name, live.data_name)} to the program that started this (Ctrl-C stops)")
+    with waiting():
+        create_assistant(live).run("stdio")
 
 
 def _is_loopback(host: str) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cody.cli.messages import Prose, ShownPart, green
+from cody.cli.terminal import Prose, ShownPart, green
 from cody.explaining.advice import NextStep, next_steps
 from cody.explaining.explanation import Explanation
 from cody.explaining.unit_words import sentence_says_all

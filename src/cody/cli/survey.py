@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 from msgspec import UNSET
 
 from cody.cli import options as shared
-from cody.cli.command import FILE, FOLDER, LINES, argument, bundled, command, given_by, option_fields, option_name
-from cody.cli.messages import Prose, say
-from cody.cli.progress import progress
+from cody.cli.command import argument, bundled, command, given_by, option_fields, option_name
 from cody.cli.running import failures_of, open_others, records_of, run_evaluation, say_failures, way_to_evaluate
+from cody.cli.terminal import Prose, progress, say
+from cody.cli.types import FILE, FOLDER, LINES
 from cody.errors import CallError, ModelError
 from cody.explaining.document import ExplanationDocument
 from cody.explaining.wording import capital
@@ -56,15 +56,14 @@ class SurveyOptions:
     node: str | None = given_by(shared.node_option)
     events: str | None = given_by(shared.events_option)
     seed: int = given_by(shared.seed_option)
-    explainer: str = _search(f"A search: {', '.join(SEARCHES)}.", metavar="NAME", default=DEFAULT_SEARCH)
+    explainer: str = _search(f"A search: {', '.join(SEARCHES)}.", "NAME", default=DEFAULT_SEARCH)
     allow: str | None = given_by(shared.allow_option)
     protect: Sequence[str] = given_by(shared.protect_option)
     candidates: int | None = given_by(shared.candidates_option)
     evaluations: int | None = _search("Maximum number of model evaluations for each link. Default: 300.")
-    also: Sequence[str] = _search("Count the answers that hold in this model, too. Repeatable.", metavar="MODEL")
+    also: Sequence[str] = _search("Count the answers that hold in this model, too. Repeatable.", "MODEL")
     noise: bool = _search("Count those that hold a minute later, and with an unrelated event added.")
-    workers: int = given_by(shared.workers_option)
-    ray: str | None = given_by(shared.ray_option)
+    work: shared.WorkOptions = given_by(shared.work_options)
     out: Path | None = _output(
         "File for the records, as cody evaluate writes them; resumes an existing file.", type=LINES
     )
@@ -95,10 +94,11 @@ class SurveyOptions:
 
     def check_none_is_given(self) -> None:
         """Options that say what to explain, and how, do not apply to records that were written before."""
-        still = {"explainer", "pages", "drawing", "also", "noise", "allow_data_mismatch", "out", "output"}
+        still = {"explainer", "pages", "drawing", "also", "noise", "allow_data_mismatch", "out", "output", "work"}
         if self.out is not None and not (self.also or self.noise):
             raise CallError("--out is for a new survey, or for what --also and --noise add to the records of a file")
-        for name in (*SurveyOptions.__slots__, *shared.UnitOptions.__slots__, *shared.DecisionOptions.__slots__):
+        kinds = (SurveyOptions, shared.WorkOptions, shared.UnitOptions, shared.DecisionOptions)
+        for name in (name for kind in kinds for name in kind.__slots__):
             if name not in still and not shared.is_left_out(name):
                 raise CallError(f"{option_name(name)} is for a new survey; records in files are counted as they are")
 
@@ -174,7 +174,7 @@ def survey(
             plan = evaluation.EvaluationPlan(named.data, name, (chosen,), options.seed, decision=decision)
             file = _file(options.out or Path(scratch) / "records.jsonl", number)
             model = subject.open(named)
-            way = way_to_evaluate(plan.data, graph, subject, options.workers, options.ray)
+            way = way_to_evaluate(plan.data, graph, subject, options.work)
             kept, nothing = (file if options.out else None), "nothing was saved (use --out FILE)"
             links, _ = run_evaluation(file, model, graph, plan, sample, way, kept=kept, nothing=nothing)
             explained = _explained(file, graph, plan, links)

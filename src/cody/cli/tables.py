@@ -1,14 +1,14 @@
-"""cody tables: explainers compared."""
+"""cody tables and cody figures: explainers compared."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-import click
 import numpy as np
 
-from cody.cli.command import FILE, argument, command, option
+from cody.cli.command import argument, command, option
+from cody.cli.types import FILE, FOLDER
 from cody.errors import CallError
 
 FORMATS = ["text", "markdown", "latex", "csv"]
@@ -19,7 +19,7 @@ record_files = argument(
 
 @command("tables")
 @record_files
-@option("--format", "form", type=click.Choice(FORMATS), default="text", help="Format of the tables.")
+@option("--format", "form", one_of=FORMATS, default="text", help="Format of the tables.")
 @option("--benchmark", is_flag=True, help="Print the table of cody benchmark run: FILES are its folder or files.")
 @option("--paper", is_flag=True, help="Print the paper's own figures next to ours.")
 @option("--intervals", is_flag=True, help="Print bootstrap intervals of 95 %.")
@@ -48,3 +48,16 @@ def _of_benchmark(files: Sequence[Path], form: str, *, paper: bool, intervals: b
     if intervals and form == "text":
         raise CallError("with --benchmark, text has no room for --intervals: give --format markdown, latex or csv")
     print_benchmark([one for path in files for one in (records_in(path) if path.is_dir() else [path])], form=form)
+
+
+@command("figures")
+@record_files
+@option("--out", type=FOLDER, default="figures", help="Folder for the figures, as SVG and PNG.")
+def figures(files: Sequence[Path], out: Path) -> None:
+    """Draw the figures of the paper's evaluation."""
+    from cody.paper.figures import save_figures
+    from cody.study.record_file import read_runs
+
+    records = read_runs(files)
+    for path in save_figures(records, out):
+        print(path)

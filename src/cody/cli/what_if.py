@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import click
-
 from cody.cli import options as shared
-from cody.cli.command import COUNT, FILE, command, section
-from cody.cli.messages import ShownPart, green, print_json, print_parts, say
+from cody.cli.command import bundled, command, given_by, option_fields
+from cody.cli.terminal import ShownPart, green, print_json, print_parts, say
+from cody.cli.types import FILE
 from cody.errors import CallError
 from cody.explaining.what_if import (
     DecidedCase,
@@ -35,7 +35,41 @@ from cody.models.margins import flips, shift
 from cody.utils import words
 from cody.utils.tables import TextTable
 
-_link, _edit, _model = section("The link"), section("Changes to the history"), section("Data and model")
+_link, _edit = option_fields("The link"), option_fields("Changes to the history")
+_model = option_fields("Data and model")
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIfOptions:
+    """Which link, what changes, and how it is scored."""
+
+    link: shared.LinkOptions = given_by(shared.link_options)
+    cases: Path | None = _link(
+        'A JSON list of {"event": row, "removed": [rows], "added": …, "moved": …, "altered": …}.', type=FILE
+    )
+    edits: shared.EditOptions = given_by(shared.edit_options)
+    units: shared.UnitOptions = given_by(shared.unit_options)
+    each: bool = _edit("Remove candidate events, or units (--by), one at a time.")
+    strongest: int = _edit("With --each: show the N strongest effects.", "N", was="--most", default=10)
+    decide: shared.DecisionOptions = given_by(shared.decision_options)
+    source: shared.ModelSource = given_by(shared.model_options)
+    engine: str = _model(
+        "The fast engine, or replay, the reference implementation.", one_of=["fast", "replay"], default="fast"
+    )
+    as_json: bool = given_by(shared.json_option)
+
+    def check(self) -> None:
+        """Refuse options that contradict each other."""
+        changed = self.edits.are_given
+        if self.cases is not None and (self.each or changed or self.link.is_given):
+            raise CallError(
+                "--cases describes everything; leave out --event, --src, --without, --add, --move, --alter and --each"
+            )
+        if self.each and changed:
+            raise CallError("--each removes one event at a time; leave out --without, --add, --move and --alter")
+        if self.units.by != EVENT and not self.each:
+            what = f"--by {self.units.by} says what --each removes at a time"
+            raise CallError(f"{what}; to remove one of them, --without-pair, …")
 
 
 @command(
@@ -48,74 +82,39 @@ _link, _edit, _model = section("The link"), section("Changes to the history"), s
         'cody what-if --event 53007 --without-pair "474 1285"': "had these two never written to each other",
     },
 )
-@shared.link_options
-@_link(
-    "--cases", type=FILE, help='A JSON list of {"event": row, "removed": [rows], "added": …, "moved": …, "altered": …}.'
-)
-@shared.edit_options
-@shared.unit_options
-@_edit("--each", is_flag=True, help="Remove candidate events, or units (--by), one at a time.")
-@_edit(
-    "--strongest", was="--most", type=COUNT, default=10, metavar="N", help="With --each: show the N strongest effects."
-)
-@shared.decision_options
-@shared.model_options
-@_model(
-    "--engine",
-    type=click.Choice(["fast", "replay"]),
-    default="fast",
-    help="The fast engine, or replay, the reference implementation.",
-)
-@shared.json_option
-def what_if(
-    link: shared.LinkOptions,
-    cases: Path | None,
-    edits: shared.EditOptions,
-    units: shared.UnitOptions,
-    each: bool,
-    strongest: int,
-    decide: shared.DecisionOptions,
-    source: shared.ModelSource,
-    engine: str,
-    as_json: bool,
-) -> None:
+@bundled("options", WhatIfOptions)
+def what_if(options: WhatIfOptions) -> None:
     """Score a link under a modified history: without some events, with others, or with events at other times."""
-    if cases is not None and (each or edits.are_given or link.is_given):
-        raise CallError(
-            "--cases describes everything; leave out --event, --src, --without, --add, --move, --alter and --each"
-        )
-    if each and edits.are_given:
-        raise CallError("--each removes one event at a time; leave out --without, --add, --move and --alter")
-    if units.by != EVENT and not each:
-        raise CallError(f"--by {units.by} says what --each removes at a time; to remove one of them, --without-pair, …")
-    new_nodes, decision, rule = edits.new_node, decide.decision(), units.rule
+    options.check()
+    edits, source, units, link = options.edits, options.source, options.units, options.link
+    new_nodes, decision, rule = edits.new_node, options.decide.decision(), units.rule
     named = source.named()
     graph = named.graph
-    if cases is not None:
-        scenarios = read_cases(cases, graph)
+    if options.cases is not None:
+        scenarios = read_cases(options.cases, graph)
     else:
         query, removal, changes = link.query(graph), edits.removed(graph), edits.edits(graph)
         scenarios = _scenarios(graph, Scenario(query, link.event), removal, changes, rule)
-    model = source.open(named, reference=engine == "replay")
+    model = source.open(named, reference=options.engine == "replay")
     link.check(model)
     subject = subject_of_decision(model, decision)
     about = f"the {occasion(subject, graph.name_of_event())}"
-    if cases is not None:
+    if options.cases is not None:
         _say_which_cases_are_too_late(graph, scenarios, new_nodes, about)
     else:
         changed = Scenario(query, link.event, removal.rows, changes)
         for remark in without_effect(graph, changed, new_nodes, about):
             say(remark)
-    if each:
+    if options.each:
         scenarios += _without_each(model, graph, scenarios[0], units)
     answers = decide_cases(model, graph, scenarios, decision, new_nodes=new_nodes)
-    if as_json:
+    if options.as_json:
         print_json([_answer(graph, case, answer) for case, answer in zip(scenarios, answers, strict=True)])
         return
     pair = "link" if subject == "link" else graph.name_of_event()
-    if each:
+    if options.each:
         unit = "" if units.kind is None else units.kind.noun(graph)
-        print_parts(_effects(graph, scenarios, answers, strongest, unit or pair, unit))
+        print_parts(_effects(graph, scenarios, answers, options.strongest, unit or pair, unit))
     else:
         print_parts([_table(graph, scenarios, answers, pair)])
 
