@@ -10,7 +10,7 @@ import gc
 import os
 import sys
 import warnings
-from typing import NoReturn, TextIO
+from typing import Any, NoReturn
 
 import click
 
@@ -87,19 +87,12 @@ def main() -> None:
             gc.freeze()  # the process ends: nothing needs to be looked through for garbage
 
 
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
+def _show_warning(message: Warning | str, category: type[Warning], *where: Any, **further: Any) -> None:
     """A warning of ours as one line; others as Python shows them."""
     if issubclass(category, CodyWarning):
         say(str(message), before="warning: ")
     else:
-        _show_others(message, category, filename, lineno, file, line)
+        _show_others(message, category, *where, **further)
 
 
 _show_others = warnings.showwarning

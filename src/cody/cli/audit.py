@@ -127,19 +127,14 @@ def _shown(report: AuditReport, model: str, data: str) -> Iterator[ShownPart]:
     yield Prose(f"{applied_to(model, data)}: {what}{precision}\n", bold=True)
     yield Prose(report.summary, bold=True)
     yield Prose("In brackets: of its decisions, the share that changes without it.\n")
-    for sentence in report.verdict:
-        yield Prose(sentence)
-    yield ""
-    yield _effects(report)
-    missing: dict[str, list[str]] = {}
-    for effect in report.effects:
-        if effect.reason:
-            missing.setdefault(effect.reason, []).append(effect.name)
-    for reason, names in missing.items():
-        yield Prose(f"Not applicable: {', '.join(names)} ({reason}).")
+    yield from map(Prose, report.verdict)
+    yield from ("", _effects(report))
+    reasons = dict.fromkeys(effect.reason for effect in report.effects if effect.reason)
+    for reason in reasons:
+        names = ", ".join(effect.name for effect in report.effects if effect.reason == reason)
+        yield Prose(f"Not applicable: {names} ({reason}).")
     if report.references:
-        yield ""
-        yield _references(report)
+        yield from ("", _references(report))
     yield ""
     yield from _checks(report)
 
@@ -172,12 +167,13 @@ def _references(report: AuditReport) -> TextTable:
 def _checks(report: AuditReport) -> Iterator[ShownPart]:
     """What does not pass, one by one; then what does."""
     colours = {FAIL: "red", WARN: "yellow"}
-    table = TextTable("check", "", "", whole=[1])
-    for check in report.checks:
-        if check.status != PASS:
-            table.add_row(check.name, click.style(check.status, fg=colours[check.status], bold=True), check.detail)
-    if table.rows:
-        yield table
+    rows = [
+        (check.name, click.style(check.status, fg=colours[check.status], bold=True), check.detail)
+        for check in report.checks
+        if check.status != PASS
+    ]
+    if rows:
+        yield TextTable("check", "", "", rows=rows, whole=[1])
     passed = [check.name for check in report.checks if check.status == PASS]
     if passed:
         yield Prose(f"Passed: {'; '.join(passed)}.")

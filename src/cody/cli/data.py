@@ -36,12 +36,11 @@ def list_() -> None:
 
 
 def _known(known: Iterable[Dataset]) -> TextTable:
-    rows = TextTable("name", "#nodes", "#events", "kind", "here", "what it is")
-    for dataset in known:
-        here = "yes" if is_here(dataset) else "no"
-        counts = (f"{dataset.nodes:,}", f"{dataset.events:,}")
-        rows.add_row(dataset.name, *counts, dataset.kind, here, dataset.title)
-    return rows
+    rows = (
+        (each.name, f"{each.nodes:,}", f"{each.events:,}", each.kind, "yes" if is_here(each) else "no", each.title)
+        for each in known
+    )
+    return TextTable("name", "#nodes", "#events", "kind", "here", "what it is", rows=rows)
 
 
 @data.command("show")
@@ -61,26 +60,25 @@ def show_(source: DataSource, verify: bool, as_json: bool) -> None:
 
 
 def _summary(name: str, graph: TemporalGraph, facts: DataSummary) -> TextTable:
-    rows = TextTable("", "", title=click.style(words.sanitize(name, 48), bold=True), whole=[0])
-    rows.add_row("nodes", f"{facts.nodes:,}")
-    rows.add_row("events", f"{facts.events:,}")
-    rows.add_row("unique edges", f"{facts.unique_edges:,}")
     unit = "" if words.is_date(facts.first_time) else " if times are seconds"
     span = f"{facts.days:,.1f} days" if facts.days >= 2 else words.ago(facts.last_time - facts.first_time)
-    rows.add_row("span", f"{span}{unit} ({words.from_to(facts.first_time, facts.last_time)})")
-    rows.add_row("simultaneous", _simultaneous(facts.simultaneous))
-    rows.add_row("kind", facts.kind)
-    rows.add_row("event features", str(facts.event_features))
-    rows.add_row("node features", str(facts.node_features))
-    if graph.event_name is not None:
-        rows.add_row("an event is called", words.sanitize(graph.event_name, 40))
-    if facts.labels is not None:
-        rows.add_row("labels", _labels(facts.labels, facts.events))
-    if graph.names is not None:
-        first = [words.sanitize(graph.name(node), 24) for node in range(min(2, graph.num_nodes))]
-        rows.add_row("node names", f"{', '.join(first)}, …")
-    rows.add_row("identity", graph.identity)
-    return rows
+    first = [words.sanitize(graph.name(node), 24) for node in range(min(2, graph.num_nodes))]
+    rows = {
+        "nodes": f"{facts.nodes:,}",
+        "events": f"{facts.events:,}",
+        "unique edges": f"{facts.unique_edges:,}",
+        "span": f"{span}{unit} ({words.from_to(facts.first_time, facts.last_time)})",
+        "simultaneous": _simultaneous(facts.simultaneous),
+        "kind": facts.kind,
+        "event features": str(facts.event_features),
+        "node features": str(facts.node_features),
+        "an event is called": None if graph.event_name is None else words.sanitize(graph.event_name, 40),
+        "labels": None if facts.labels is None else _labels(facts.labels, facts.events),
+        "node names": None if graph.names is None else f"{', '.join(first)}, …",
+        "identity": graph.identity,
+    }
+    known = [(name, value) for name, value in rows.items() if value is not None]
+    return TextTable("", "", rows=known, title=click.style(words.sanitize(name, 48), bold=True), whole=[0])
 
 
 def _labels(counts: Mapping[str, int], events: int) -> str:

@@ -139,9 +139,9 @@ def evaluate(options: EvaluationOptions) -> None:
 
         load_trained(learned, options.scorer or source.model, model, allow_data_mismatch=source.allow_data_mismatch)
     way = way_to_evaluate(named.data, named.graph, source, options.work)
-    links, words = run_evaluation(options.out, model, named.graph, plan, sample, way, kept=options.out)
-    failures = failures_of(options.out, plan, links)
-    print_evaluation(metrics.summaries(records_of(options.out, plan, links), failures), words, as_json=options.as_json)
+    done, words = run_evaluation(options.out, model, named.graph, plan, sample, way, kept=options.out)
+    failures = failures_of(options.out, plan, done)
+    print_evaluation(metrics.summaries(records_of(options.out, plan, done), failures), words, as_json=options.as_json)
     say_failures(failures)
     if not options.as_json and options.edits != shared.parse_edits(None):
         print(f"--allow {options.allow}: do not compare this with explainers that only remove events.")

@@ -499,5 +499,4 @@ def _hint(why: Explanation, question: ExplainRequest) -> Iterator[ShownPart]:
         ((event, _),) = other.steps
         ask = "--allow remove,add" if why.original > 0 else "--why-not"
         what = f"{words.link(event.src, event.dst)}, {words.moment(event.time)}"
-        yield ""
-        yield Prose(f"Adding one event would flip it: {what}. {ask} finds the least intrusive one.")
+        yield from ("", Prose(f"Adding one event would flip it: {what}. {ask} finds the least intrusive one."))

@@ -28,6 +28,7 @@ from cody.graph.edits import Edit
 from cody.graph.protected import Protected
 from cody.graph.units import KINDS as UNIT_KINDS
 from cody.graph.units import UnitKind, named_kind
+from cody.models import deciding
 from cody.models.contract import Model, subject_of
 from cody.models.deciding import ByLabel
 from cody.models.decision import Decision
@@ -45,10 +46,6 @@ LOADING = "Loading the model ..."
 LARGEST_SEED = 2**63 - 1  # that a record can hold
 REMOVE, ALLOWED_BY_WHY_NOT = "remove", ",".join(WHY_NOT)
 SIMULTANEOUS = "simultaneous"
-AMONG = (
-    "With --top: the rivals, names with a comma in quotes, or a data set of TGB (tgbl-wiki) for its negatives. "
-    "Default: all that have been a destination by then."
-)
 
 
 # Data and model.
@@ -318,7 +315,11 @@ class DecisionOptions:
 
     threshold: float | None = _decision("Predicted above this probability. Default: the model's, else 0.5.", "P")
     top: int | None = _decision("Is the destination among the K best for the source?", "K")
-    among: str | None = _decision(AMONG, "NODES")
+    among: str | None = _decision(
+        "With --top: the rivals, names with a comma in quotes, or a data set of TGB (tgbl-wiki) for its negatives. "
+        "Default: all that have been a destination by then.",
+        "NODES",
+    )
     rather_than: str | None = _decision("Is the destination ranked above this one?", "NODE")
     label: str | None = _decision("Is this the predicted label? For models of labels.", "NAME")
     between: str | None = _decision("Is the predicted number within this range?", "LOW..HIGH")
@@ -338,8 +339,6 @@ class DecisionOptions:
 
     def decision(self) -> Decision | ByLabel | None:
         """The decision that the options name; None: the one that the model makes by itself."""
-        from cody.models import deciding
-
         if len(self.given) > 1 and set(self.given) != {"--threshold", "--label"}:
             raise CallError(f"{' and '.join(self.given)} are different decisions: give one of them")
         if self.among is not None and self.top is None:
@@ -396,22 +395,13 @@ class EditOptions:
 
     def removed(self, graph: TemporalGraph) -> Removal:
         """The events that are removed."""
-        return without(
-            graph,
-            events=parse_rows(self.without),
-            nodes=self.without_node,
-            pairs=self.without_pair,
-            days=self.without_day,
-            after=self.without_after,
-            before=self.without_before,
-        )
+        units = {"nodes": self.without_node, "pairs": self.without_pair, "days": self.without_day}
+        rows, after, before = parse_rows(self.without), self.without_after, self.without_before
+        return without(graph, events=rows, after=after, before=before, **units)
 
     def edits(self, graph: TemporalGraph) -> tuple[Edit, ...]:
-        return (
-            *(parse_add(text, graph) for text in self.add),
-            *(parse_move(text, graph) for text in self.move),
-            *(parse_alter(text, graph) for text in self.alter),
-        )
+        parsed = ((parse_add, self.add), (parse_move, self.move), (parse_alter, self.alter))
+        return tuple(parse(text, graph) for parse, texts in parsed for text in texts)
 
 
 edit_options = bundled("edits", EditOptions)

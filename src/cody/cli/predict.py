@@ -182,11 +182,9 @@ def _print(found: PredictionList[Any], links: PredictOptions, options: ShownOpti
 
 def _rows(shown: PredictionList[Any], *, forecast: bool) -> list[dict[str, Any]]:
     # Batches of other sizes round the last digits differently; six decimals are the same in all of them.
+    rounded = ("logit", "score", "margin")
     rows = [
-        {
-            name: round(value, 6) if name in ("logit", "score", "margin") else value
-            for name, value in each._asdict().items()
-        }
+        {name: round(value, 6) if name in rounded else value for name, value in each._asdict().items()}
         for each in shown
     ]
     if forecast and isinstance(shown, Predictions):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -42,8 +42,8 @@ def run_evaluation(
     *,
     kept: Path | None,
     nothing: str = "nothing was done yet",
-) -> tuple[Sequence[Link], dict[str, KindWords]]:
-    """Explain links, and show how far it is. Returns them, and what predictions of each kind are called.
+) -> tuple[set[Key], dict[str, KindWords]]:
+    """Explain links, and show how far it is. Returns the keys of their records, and what each kind is called.
 
     Args:
         file: Where the records go.
@@ -70,7 +70,7 @@ def run_evaluation(
             for step in steps:
                 rate = (step.finished - first.finished) / max(monotonic() - begun, 1e-9)
                 move(completed=step.finished, description=f"records, {rate:.1f} a second")
-    return first.links, names
+    return set().union(*(evaluation.keys_of(link, plan) for link in first.links)), names
 
 
 @contextmanager
@@ -84,22 +84,16 @@ def stoppable(kept: Path | None, nothing: str) -> Iterator[None]:
 
 
 def records_of(
-    file: Path, plan: evaluation.EvaluationPlan, links: Sequence[Link], *, documents: bool = False
+    file: Path, plan: evaluation.EvaluationPlan, wanted: Set[Key], *, documents: bool = False
 ) -> Iterator[Record]:
     """The records of a run. A file may hold those of others, and several spellings of the same data and model."""
-    wanted = _keys(plan, links)
     for record in iterate_records(file, documents=documents):
         if key_of(record) in wanted:
             yield replace(record, data=plan.data, model=plan.model)
 
 
-def _keys(plan: evaluation.EvaluationPlan, links: Sequence[Link]) -> set[Key]:
-    return set().union(*(evaluation.keys_of(link, plan) for link in links))
-
-
-def failures_of(file: Path, plan: evaluation.EvaluationPlan, links: Sequence[Link]) -> list[Failure]:
+def failures_of(file: Path, plan: evaluation.EvaluationPlan, wanted: Set[Key]) -> list[Failure]:
     """What a run could not explain."""
-    wanted = _keys(plan, links)
     failed = (failure for failure in read_failures(file) if key_of(failure) in wanted)
     return [structs.replace(failure, data=plan.data, model=plan.model) for failure in failed]
 

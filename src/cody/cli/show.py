@@ -23,31 +23,23 @@ def explanation(why: Explanation) -> Iterable[ShownPart]:
         yield Prose(why.reason, bold=True)
     yield Prose(why.sentence, bold=not headed)
     if why.rows:
-        yield ""
-        yield answer(why)
-        yield ""
+        yield from ("", answer(why), "")
     if why.alternatives:
-        yield others(why)
-        yield ""
+        yield from (others(why), "")
     yield from waterfall_lines(why)[1:]
     for note in (why.togetherness, why.leeway, why.certainty, why.stability):
         if note:
             yield Prose(note)
     yield Prose(" ".join(part for part in (why.effort, why.considered, why.protection) if part))
     if why.simultaneity:
-        yield ""
-        yield Prose(why.simultaneity)
+        yield from ("", Prose(why.simultaneity))
     if steps := next_steps(why):
-        yield ""
-        yield advice(steps)
+        yield from ("", advice(steps))
 
 
 def advice(steps: Iterable[NextStep]) -> TextTable:
     """What to try next after a search that found nothing, and what that would cost."""
-    rows = TextTable("try next", "")
-    for step in steps:
-        rows.add_row(*step)
-    return rows
+    return TextTable("try next", "", rows=steps)
 
 
 def others(why: Explanation) -> TextTable:

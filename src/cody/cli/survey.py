@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -27,8 +27,8 @@ from cody.study import run as evaluation
 from cody.study.cases import with_survival
 from cody.study.comparison import SurveyOutput
 from cody.study.explainers import DEFAULT_SEARCH, SEARCHES, explainer, find
-from cody.study.instances import TEST_PERIOD, Link
-from cody.study.record import REMOVALS
+from cody.study.instances import TEST_PERIOD
+from cody.study.record import REMOVALS, Key
 from cody.study.record_file import records_of_models, rewrite
 from cody.study.report import LISTED, Decider, Example, with_name
 from cody.study.shares import Contrast, Share
@@ -44,6 +44,8 @@ _search, _output = option_fields("The search"), option_fields("Output")
 class SurveyOptions:
     """Which predictions are explained, how, and by whom."""
 
+    source: shared.DataSource = given_by(shared.data_options)
+    decide: shared.DecisionOptions = given_by(shared.decision_options)
     model: Sequence[str] = _model(
         f"As in explain; repeat it to compare a second model on the same links. Default: {shared.DEFAULT_MODEL}."
     )
@@ -72,10 +74,15 @@ class SurveyOptions:
         "With --html: folder for the pages of the explanations. Default: that of the page, without .html.", type=FOLDER
     )
     output: shared.OutputOptions = given_by(shared.output_options)
+    units: shared.UnitOptions = given_by(shared.unit_options)
 
     @property
     def models(self) -> Sequence[str]:
         return self.model or (shared.DEFAULT_MODEL,)
+
+    def subject(self, model: str) -> shared.ModelSource:
+        """One of the models, with the data."""
+        return shared.ModelSource(**asdict(self.source), model=model, allow_data_mismatch=self.allow_data_mismatch)
 
     def check(self) -> None:
         """Refuse options that contradict each other."""
@@ -94,7 +101,8 @@ class SurveyOptions:
 
     def check_none_is_given(self) -> None:
         """Options that say what to explain, and how, do not apply to records that were written before."""
-        still = {"explainer", "pages", "drawing", "also", "noise", "allow_data_mismatch", "out", "output", "work"}
+        still = {"explainer", "pages", "also", "noise", "allow_data_mismatch", "out"}
+        still |= {"source", "decide", "drawing", "output", "units", "work"}  # options of their own
         if self.out is not None and not (self.also or self.noise):
             raise CallError("--out is for a new survey, or for what --also and --noise add to the records of a file")
         kinds = (SurveyOptions, shared.WorkOptions, shared.UnitOptions, shared.DecisionOptions)
@@ -135,17 +143,8 @@ class SurveyedModel(NamedTuple):
     },
 )
 @argument("files", "Records of earlier surveys (--out), counted together. Default: explain now.", nargs=-1, type=FILE)
-@shared.data_options
-@shared.decision_options
 @bundled("options", SurveyOptions)
-@shared.unit_options
-def survey(
-    files: Sequence[Path],
-    source: shared.DataSource,
-    decide: shared.DecisionOptions,
-    options: SurveyOptions,
-    units: shared.UnitOptions,
-) -> None:
+def survey(files: Sequence[Path], options: SurveyOptions) -> None:
     """Explain many predictions and summarize what decides them."""
     shared.check_formats(options.output.as_csv, options.output.as_json)
     options.drawing.check()
@@ -153,21 +152,21 @@ def survey(
         options.check_none_is_given()
         pages = _check_pages(options)
         wanted = None if shared.is_left_out("explainer") else options.explainer
-        read = _read(files, source.data, source.load(), wanted)
+        read = _read(files, options.source.data, options.source.load(), wanted)
         if options.also or options.noise:
-            read = _tested_later(read, files, source, options)
+            read = _tested_later(read, files, options)
         _report(read, pages, options)
         return
     options.check()
     pages = _check_pages(options)
-    edits, decision = shared.parse_edits(options.allow), decide.decision()
+    edits, decision = shared.parse_edits(options.allow), options.decide.decision()
     chosen = explainer(options.explainer, size=options.candidates, evaluations=options.evaluations, edits=edits)
-    chosen = replace(chosen, by=units.kind, dependants=units.rule)
+    chosen = replace(chosen, by=options.units.kind, dependants=options.units.rule)
     shared.use_threads(1)
     surveyed: list[SurveyedModel] = []
     with tempfile.TemporaryDirectory(prefix="cody-survey-") as scratch:
         for number, name in enumerate(options.models):
-            subject = shared.ModelSource(**asdict(source), model=name, allow_data_mismatch=options.allow_data_mismatch)
+            subject = options.subject(name)
             graph = (named := subject.named()).graph
             sample = _same_links(surveyed[0]) if surveyed else options.sample(graph)
             chosen = replace(chosen, protect=shared.parse_protected(graph, options.protect))
@@ -176,12 +175,12 @@ def survey(
             model = subject.open(named)
             way = way_to_evaluate(plan.data, graph, subject, options.work)
             kept, nothing = (file if options.out else None), "nothing was saved (use --out FILE)"
-            links, _ = run_evaluation(file, model, graph, plan, sample, way, kept=kept, nothing=nothing)
-            explained = _explained(file, graph, plan, links)
+            done, _ = run_evaluation(file, model, graph, plan, sample, way, kept=kept, nothing=nothing)
+            of_model = SurveyedModel(graph, _explained(file, graph, plan, done))
             if options.also or options.noise:
-                explained = _tested(explained, model, graph, options, subject)
-                rewrite([file], file, (case.record for case in explained))
-            surveyed.append(SurveyedModel(graph, explained))
+                of_model = _tested(of_model, model, options, subject)
+                rewrite([file], file, (case.record for case in of_model.explained))
+            surveyed.append(of_model)
     _report(surveyed, pages, options)
 
 
@@ -204,9 +203,9 @@ def _read(files: Sequence[Path], data: str, graph: TemporalGraph, wanted: str | 
 def _report(surveyed: Sequence[SurveyedModel], pages: Path | None, options: SurveyOptions) -> None:
     """Print what the explained links have in common, and write its page and its figure."""
     found = [survey_of(each.explained, each.graph) for each in surveyed]
-    comparison = (
-        compare_models(surveyed[0].explained, surveyed[1].explained, surveyed[0].graph) if len(surveyed) == 2 else None
-    )
+    comparison = None
+    if len(surveyed) == 2:
+        comparison = compare_models(surveyed[0].explained, surveyed[1].explained, surveyed[0].graph)
     if options.output.html is not None and pages is not None:
         _write_page(options.output.html, pages, found, comparison, surveyed)
     if options.drawing.figure is not None:
@@ -247,7 +246,7 @@ def _write_page(
     html: Path,
     folder: Path,
     found: Sequence[Survey],
-    comparison: ModelComparison | None,
+    compared: ModelComparison | None,
     surveyed: Sequence[SurveyedModel],
 ) -> None:
     """The survey's page, and the pages of its explanations."""
@@ -269,7 +268,7 @@ def _write_page(
             write_page(why, _page(folder, place, case.event), back=html)
             move(completed=number + 1)
     there = {(place, case.event): address(_page(folder, place, case.event), html) for place, case in wanted}
-    write_html(survey_page(found, comparison, page_of=lambda *of: there.get(of)), html)
+    write_html(survey_page(found, compared, page_of=lambda *of: there.get(of)), html)
     say(f"Page: {words.sanitize(html, 200)}")
 
 
@@ -290,68 +289,61 @@ def _file(first: Path, number: int) -> Path:
 
 
 def _explained(
-    file: Path, graph: TemporalGraph, plan: evaluation.EvaluationPlan, links: Sequence[Link]
+    file: Path, graph: TemporalGraph, plan: evaluation.EvaluationPlan, done: Set[Key]
 ) -> list[ExplainedLink]:
     """What a run explained; what it could not explain is said."""
-    failures = failures_of(file, plan, links)
+    failures = failures_of(file, plan, done)
     say_failures(failures)
-    explained = cases(records_of(file, plan, links, documents=True), graph)
+    explained = cases(records_of(file, plan, done, documents=True), graph)
     if not explained:
         raise ModelError(f"no prediction could be explained, the first one: {failures[0].reason}")
     return explained
 
 
-def _tested(
-    explained: Sequence[ExplainedLink],
-    model: Model,
-    graph: TemporalGraph,
-    options: SurveyOptions,
-    source: shared.ModelSource,
-) -> list[ExplainedLink]:
+def _tested(of_model: SurveyedModel, model: Model, options: SurveyOptions, source: shared.ModelSource) -> SurveyedModel:
     """The links with what other models say about their answers, and this one under noise, as far as that is wanted."""
+    graph, explained = of_model
     also = open_others(options.also, source, model, graph)
     tested: list[ExplainedLink] = []
     with progress("answers tested in other models", len(explained)) as move:
         for case in explained:
             tested.append(with_survival(case, model, graph, also, noise=options.noise))
             move(completed=len(tested))
-    return tested
+    return SurveyedModel(graph, tested)
 
 
-def _tested_later(
-    read: Sequence[SurveyedModel], files: Sequence[Path], source: shared.DataSource, options: SurveyOptions
-) -> list[SurveyedModel]:
+def _tested_later(read: Sequence[SurveyedModel], files: Sequence[Path], options: SurveyOptions) -> list[SurveyedModel]:
     """What was explained before, with what other models say about it; written to a file if one is named."""
     if len(read) > 1:
-        raise CallError(
-            f"--{'also' if options.also else 'noise'} is about the answers of one model: give its file alone"
-        )
+        which = "also" if options.also else "noise"
+        raise CallError(f"--{which} is about the answers of one model: give its file alone")
     if options.out is not None and (options.out.suffix == ".gz" or options.out.exists()) and options.out not in files:
         raise CallError(f"--out {options.out} must be a new file, not a compressed one, or one of those that are read")
     (of_model,) = read
     first = of_model.explained[0].record
-    subject = shared.ModelSource(**asdict(source), model=first.model, allow_data_mismatch=options.allow_data_mismatch)
+    subject = options.subject(first.model)
     model = subject.open(subject.named())
     if identity_of(model) != first.model_identity:
         raise CallError(f"{words.sanitize(first.model)} is not the model of these records any more")
-    explained = _tested(of_model.explained, model, of_model.graph, options, subject)
+    tested = _tested(of_model, model, options, subject)
     if options.out is not None:
-        rewrite(files, options.out, (case.record for case in explained))
+        rewrite(files, options.out, (case.record for case in tested.explained))
         say(f"Records: {words.sanitize(options.out, 200)}")
-    return [SurveyedModel(of_model.graph, explained)]
+    return [tested]
 
 
 def _meanings(found: Survey) -> Iterable[Any]:
     """What each figure means, below all of them."""
-    rows, thing = TextTable("", "", whole=[0]), words.sanitize(found.event_name, 24)
-    could = "could be removed" if _removes_only(found) else "could change"
-    rows.add_row("decisive", f"of the {thing}s of a counterfactual, the share that is such")
-    rows.add_row("candidates", f"of all {thing}s that {could}, the share that is such")
-    rows.add_row("", "both are means over the predictions with a counterfactual")
-    rows.add_row("ratio", f"decisive / candidates; above 1, such {thing}s decide more")
-    rows.add_row("", "often than their number suggests")
-    rows.add_row("interval", "of bootstrap samples of the predictions, 95 %")
-    yield rows
+    thing, could = words.sanitize(found.event_name, 24), "be removed" if _removes_only(found) else "change"
+    meanings = (
+        ("decisive", f"of the {thing}s of a counterfactual, the share that is such"),
+        ("candidates", f"of all {thing}s that could {could}, the share that is such"),
+        ("", "both are means over the predictions with a counterfactual"),
+        ("ratio", f"decisive / candidates; above 1, such {thing}s decide more"),
+        ("", "often than their number suggests"),
+        ("interval", "of bootstrap samples of the predictions, 95 %"),
+    )
+    yield TextTable("", "", rows=meanings, whole=[0])
     yield Prose("A counterfactual that the search did not find counts as none.")
 
 
@@ -390,21 +382,18 @@ def _shown(found: Survey) -> Iterable[Any]:
 
 
 def _fragility(part: Part, found: Survey) -> Iterable[Any]:
-    rows = TextTable(_changes(found), "#predictions", "#95 % interval")
-    for each in part.fragility:
-        rows.add_row(f"at most {words.count(each.edits, found.edit_name)}", *_interval(each.share))
-    yield rows
-    yield ""
+    shares = (
+        (f"at most {words.count(each.edits, found.edit_name)}", *_interval(each.share)) for each in part.fragility
+    )
+    yield from (TextTable(_changes(found), "#predictions", "#95 % interval", rows=shares), "")
 
 
 def _survival(part: Part) -> Iterable[Any]:
     """In which other models the answers hold, and whether they do under noise."""
     if not part.survival:
         return
-    rows = TextTable("the answer also flips", "#tested", "#holds", "#95 % interval")
-    for each in part.survival:
-        rows.add_row(words.sanitize(each.what, 40), f"{each.tested}", *_interval(each.holds))
-    yield rows
+    rows = ((words.sanitize(each.what, 40), f"{each.tested}", *_interval(each.holds)) for each in part.survival)
+    yield TextTable("the answer also flips", "#tested", "#holds", "#95 % interval", rows=rows)
     yield Prose("Tested are answers where that model decides the same with nothing changed.")
     yield ""
 
@@ -430,24 +419,25 @@ def _decisive(part: Part, found: Survey) -> Iterable[Any]:
 
 
 def _deciders(title: str, heading: str, deciders: Sequence[Decider]) -> Iterable[Any]:
-    if not deciders:
-        return
     rows = TextTable(heading, "#decides", "#could")
     for each in deciders:
         row = "" if each.row is None else f"{each.row}, "
         rows.add_row(f"{row}{words.sanitize(each.name, 50)}", f"{each.decides}", f"{each.could}")
-    yield from (f"{title}:", rows, "")
+    yield from _titled(title, rows)
 
 
 def _examples(title: str, examples: Sequence[Example], found: Survey) -> Iterable[Any]:
-    if not examples:
-        return
     rows = TextTable("#event", _heading(found.subject), f"#{found.figure}", _changes(found))
     for each in examples:
         link = words.link(each.src, each.dst, 20)
         shown = words.sanitize(each.figure, 24) if each.score is None else f"{each.score:.2f}"
         rows.add_row(str(each.event), link, shown, _rows(each.rows if _removes_only(found) else _edits(each.rows)))
-    yield from (f"{title}:", rows, "")
+    yield from _titled(title, rows)
+
+
+def _titled(title: str, table: TextTable) -> Iterable[Any]:
+    if table.rows:
+        yield from (f"{title}:", table, "")
 
 
 def _heading(subject: str) -> str:
@@ -467,12 +457,11 @@ def _compared(found: ModelComparison, subject: str) -> Iterable[Any]:
         )
         yield ""
         for title, pairs in (("They agree most on", found.agree), ("They differ most on", found.differ)):
-            rows = TextTable("#event", _heading(subject), one, other)
-            for pair in pairs:
-                link = words.link(pair.src, pair.dst, 20)
-                rows.add_row(str(pair.event), link, _rows(pair.rows), _rows(pair.others))
-            if pairs:
-                yield from (f"{title}:", rows, "")
+            rows = (
+                (str(pair.event), words.link(pair.src, pair.dst, 20), _rows(pair.rows), _rows(pair.others))
+                for pair in pairs
+            )
+            yield from _titled(title, TextTable("#event", _heading(subject), one, other, rows=rows))
 
 
 def _edits(rows: Sequence[int | str]) -> list[str]:

@@ -15,10 +15,11 @@ import click
 
 from cody.cli.command import argument, command, option
 from cody.cli.options import ModelSource, is_left_out, json_option, model_options
-from cody.cli.terminal import print_json, progress, say
+from cody.cli.terminal import Prose, print_json, print_parts, progress, say
 from cody.cli.types import COUNT, FILE, PAGE, Number
 from cody.errors import CallError, DataError
 from cody.explaining.explanation import Explanation
+from cody.utils.tables import TextTable
 from cody.utils.words import count, sanitize
 
 if TYPE_CHECKING:
@@ -180,11 +181,8 @@ def _print(reports: dict[int, ClaimReport], *, as_json: bool) -> None:
 
 
 def _show(reports: dict[int, ClaimReport], *, several: bool) -> None:
-    from cody.cli.messages import Prose, print_parts
-    from cody.utils.tables import TextTable
-
     for number, report in reports.items():
-        table = TextTable("claim", "result", "detail", title=f"Explanation {number}" if several else "", whole=[1])
-        for claim in report.claims:
-            table.add_row(claim.about, claim.status, sanitize(claim.detail, 200))
+        rows = ((claim.about, claim.status, sanitize(claim.detail, 200)) for claim in report.claims)
+        title = f"Explanation {number}" if several else ""
+        table = TextTable("claim", "result", "detail", rows=rows, title=title, whole=[1])
         print_parts([table, "", Prose(report.sentence), *([""] if several else [])])

@@ -167,18 +167,20 @@ def _answer(graph: TemporalGraph, case: Scenario, decided: DecidedCase) -> dict[
     answer: dict[str, Any] = {"event": case.event}
     if case.event is None:
         answer |= {"src": graph.name(case.query.src), "dst": graph.name(case.query.dst), "time": case.query.time}
-    answer["removed"] = sorted(case.removed)
-    answer |= {"named": list(case.names)} if case.names else {}
-    answer |= {"dependants": sorted(case.dependants)} if case.dependants else {}
-    for name, kind in (("added", Add), ("moved", Move)):
-        if any(isinstance(edit, kind) for edit in case.edits):
-            answer[name] = [edit._asdict() for edit in case.edits if isinstance(edit, kind)]
-    names, altered = graph.names_of_features(), [edit for edit in case.edits if isinstance(edit, Alter)]
-    if altered:
-        answer["altered"] = [
-            {"row": edit.row, "features": dict(zip(names, edit.features, strict=True))} for edit in altered
-        ]
-    return answer | _figures(decided)
+    names = graph.names_of_features()
+    changes = {
+        "named": list(case.names),
+        "dependants": sorted(case.dependants),
+        "added": [edit._asdict() for edit in case.edits if isinstance(edit, Add)],
+        "moved": [edit._asdict() for edit in case.edits if isinstance(edit, Move)],
+        "altered": [
+            {"row": edit.row, "features": dict(zip(names, edit.features, strict=True))}
+            for edit in case.edits
+            if isinstance(edit, Alter)
+        ],
+    }
+    given = {name: listed for name, listed in changes.items() if listed}
+    return answer | {"removed": sorted(case.removed)} | given | _figures(decided)
 
 
 def _figures(decided: DecidedCase) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -36,15 +36,18 @@ class TextTable:
     Args:
         headings: of the columns; # stands before those of numbers, which are aligned on the right and never folded.
             Without any text in them there is no line of headings.
+        rows: the cells of the first rows; `add_row` adds more.
         title: a line above the table.
         whole: places of further columns that are folded only where folding the others is not enough.
     """
 
-    def __init__(self, *headings: str, title: str = "", whole: Collection[int] = ()) -> None:
+    def __init__(
+        self, *headings: str, rows: Iterable[Iterable[str]] = (), title: str = "", whole: Collection[int] = ()
+    ) -> None:
         self.title, self.headings = title, [heading.removeprefix("#") for heading in headings]
         self.numbers = [heading.startswith("#") for heading in headings]
         self.whole = [number or place in whole for place, number in enumerate(self.numbers)]
-        self.rows: list[tuple[str, ...]] = []
+        self.rows = [tuple(row) for row in rows]
 
     def add_row(self, *cells: str) -> None:
         self.rows.append(cells)

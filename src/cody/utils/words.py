@@ -18,22 +18,10 @@ UNIX_TIMES = (1e8, 1e11)  # times shown as dates, 1973 to 5138; others are shown
 ZONE = "CODY_TIMEZONE"  # the environment variable that names the time zone in which dates are shown and typed
 
 
-ROUND_DURATIONS = {  # in seconds
-    60.0: "1 min",
-    600.0: "10 min",
-    3_600.0: "1 hour",
-    21_600.0: "6 hours",
-    86_400.0: "1 day",
-    3 * 86_400.0: "3 days",
-    7 * 86_400.0: "1 week",
-    14 * 86_400.0: "2 weeks",
-    30 * 86_400.0: "30 days",
-    60 * 86_400.0: "60 days",
-    90 * 86_400.0: "90 days",
-    180 * 86_400.0: "180 days",
-    365 * 86_400.0: "1 year",
-    730 * 86_400.0: "2 years",
-}
+ROUND_DURATIONS = {60.0: "1 min", 600.0: "10 min", 3_600.0: "1 hour", 21_600.0: "6 hours"}  # in seconds
+_DAYS = {1: "1 day", 3: "3 days", 7: "1 week", 14: "2 weeks", 30: "30 days", 60: "60 days", 90: "90 days"}
+_DAYS |= {180: "180 days", 365: "1 year", 730: "2 years"}
+ROUND_DURATIONS |= {days * 86_400.0: name for days, name in _DAYS.items()}
 PLACES = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"]
 
 
