@@ -171,7 +171,7 @@ def option_name(parameter: str) -> str:
 def values(options: Any, *names: str) -> dict[str, Any]:
     """The values of those options of a dataclass (`bundled`) that are given: of all its fields, or of some names."""
     every = {name: getattr(options, name) for name in names or [each.name for each in fields(options)]}
-    return {name: value for name, value in every.items() if value not in (None, "", ()) and value is not False}
+    return {name: value for name, value in every.items() if value is not None and value is not False and value != ()}
 
 
 def given(options: Any, *names: str) -> list[str]:

@@ -23,9 +23,7 @@ from cody.study.explainers import Explainer, find
 from cody.study.request import Request
 from cody.utils.words import timestamp
 
-COLUMNS = (
-    *("event", "src", "dst", "time", "margin", "candidates", "kept", "what", "smallest", "robust", "evaluations"),
-)
+COLUMNS = ["event", "src", "dst", "time", "margin", "candidates", "kept", "what", "smallest", "robust", "evaluations"]
 LEAST = 2  # sets smaller than this are tested in any case: single events
 
 

@@ -391,7 +391,7 @@ class EditOptions:
 
     @property
     def are_given(self) -> bool:
-        return given(self) not in ([], ["--new-node"])
+        return bool(self.without or {*given(self)} - {"--without", "--new-node"})
 
     def removed(self, graph: TemporalGraph) -> Removal:
         """The events that are removed."""

@@ -9,7 +9,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from time import localtime, monotonic, strftime
@@ -236,27 +236,23 @@ def waiting() -> Iterator[None]:
 
 
 @contextmanager
-def status(text: str) -> Iterator[Callable[[str], None]]:
-    """A line about what is being done, while the block runs; the function that is given replaces it."""
-    work = Work(text)
-    with _entered(work), _drawn(work):
-        yield lambda text: work.update(description=text)
+def progress(description: str, total: int | None, *, drawn: bool = True, **more: Any) -> Iterator[Update]:
+    """A bar, while the block runs; the function that is given moves it.
 
-
-@contextmanager
-def progress(
-    description: str,
-    total: int | None,
-    *,
-    completed: int = 0,
-    in_bytes: bool = False,
-    at_most: bool = False,
-    drawn: bool = True,
-) -> Iterator[Update]:
-    """A bar, while the block runs; the function that is given moves it. With `at_most` the work may end earlier."""
-    work = Work(description, total, completed, in_bytes, at_most)
+    Args:
+        description: What is counted, or what is being done.
+        total: How much it is; None: nobody knows.
+        drawn: Whether there is a bar.
+        more: What else is known about the `Work`.
+    """
+    work = Work(description, total, **more)
     with _entered(work), _drawn(work) if drawn else nullcontext():
         yield work.update
+
+
+def status(text: str) -> AbstractContextManager[Update]:
+    """A line about what is being done, while the block runs."""
+    return progress(text, None)
 
 
 @contextmanager
