@@ -17,7 +17,6 @@ from cody.cli.types import LINES
 from cody.errors import CallError
 from cody.graph.neighbourhood import SIZE
 from cody.models.decided import LINK_PREDICTED
-from cody.search.proposals import Proposer
 from cody.study import metrics
 from cody.study import run as evaluation
 from cody.study.explainers import COMPARED, EXPLAINERS, NEAR, SEARCHES, Entry, Explainer, explainer, find
@@ -72,13 +71,6 @@ class EvaluationOptions:
         )
 
     @property
-    def edits(self) -> tuple[Proposer, ...]:
-        edits = shared.parse_edits(self.allow)
-        if self.paper and edits != shared.parse_edits(None):
-            raise CallError(f"--paper compares removals, as the paper does: leave out --allow {self.allow}")
-        return edits
-
-    @property
     def entries(self) -> list[Entry]:
         """The explainers that are named, in the catalogue."""
         names = shared.names_in(self.explainers)
@@ -90,7 +82,9 @@ class EvaluationOptions:
         return entries
 
     def chosen(self) -> list[Explainer]:
-        edits = self.edits
+        edits = shared.parse_edits(self.allow)
+        if self.paper and edits != shared.parse_edits(None):
+            raise CallError(f"--paper compares removals, as the paper does: leave out --allow {self.allow}")
         return [
             explainer(
                 entry.name,
@@ -143,7 +137,7 @@ def evaluate(options: EvaluationOptions) -> None:
     failures = failures_of(options.out, plan, done)
     print_evaluation(metrics.summaries(records_of(options.out, plan, done), failures), words, as_json=options.as_json)
     say_failures(failures)
-    if not options.as_json and options.edits != shared.parse_edits(None):
+    if not options.as_json and shared.parse_edits(options.allow) != shared.parse_edits(None):
         print(f"--allow {options.allow}: do not compare this with explainers that only remove events.")
 
 
@@ -169,7 +163,7 @@ def _parts(summaries: Summaries, words: Mapping[str, KindWords]) -> Iterable[Sho
         sets = f"{mean:,.{1 if mean < 1000 else 0}f}"
         seconds = "–" if row.seconds is None else f"{row.seconds:.3f}"
         kinds[title].add_row(
-            group.explainer, *(f"{share:.3f}" for share in shares), sets, seconds, *_ranks(row, ranked)
+            group.explainer, *(f"{share:.3f}" for share in shares), sets, seconds, *(_ranks(row) if ranked else [])
         )
     yield from kinds.values()
     if kinds:
@@ -187,9 +181,7 @@ def _parts(summaries: Summaries, words: Mapping[str, KindWords]) -> Iterable[Sho
         )
 
 
-def _ranks(row: metrics.MetricSummary, ranked: bool) -> list[str]:
-    if not ranked:
-        return []
+def _ranks(row: metrics.MetricSummary) -> list[str]:
     if row.rank is None or row.rank_after is None or row.reciprocal_rank_lost is None:
         return ["–"] * 3
     return [f"{row.rank:,.0f}", f"{row.rank_after:,.0f}", f"{row.reciprocal_rank_lost:.3f}"]

@@ -25,18 +25,8 @@ from cody.search.oracle import counting
 from cody.search.proposals import additions, removals
 from cody.search.scout import usual_evaluations
 from cody.search.widening import WIDTHS
-from cody.study.explainers import (
-    DEFAULT_POLICY,
-    DEFAULT_SEARCH,
-    FACTUAL,
-    NEAR,
-    POLICIES,
-    SEARCHES,
-    Explainer,
-    check_options,
-    explainer,
-    find,
-)
+from cody.study import explainers as known
+from cody.study.explainers import Explainer, check_options, explainer, find
 from cody.study.request import OtherModels, Request
 from cody.utils import words
 
@@ -63,12 +53,13 @@ class SearchChoice:
     hops: int | None = _space("Neighbourhood radius in hops. Default: that of the model.")
     near: str | None = given_by(shared.near_option)
     explainer: str = _search(
-        f"Searches: {', '.join(SEARCHES)}. Factual: {', '.join(entry.name for entry in FACTUAL)}.",
+        f"Searches: {', '.join(known.SEARCHES)}. Factual: {', '.join(entry.name for entry in known.FACTUAL)}.",
         "NAME",
-        default=DEFAULT_SEARCH,
+        default=known.DEFAULT_SEARCH,
     )
     policy: str | None = _search(
-        f"Order in which a search tries candidates: {', '.join(POLICIES)}. Default: {DEFAULT_POLICY}.", "NAME"
+        f"Order in which a search tries candidates: {', '.join(known.POLICIES)}. Default: {known.DEFAULT_POLICY}.",
+        "NAME",
     )
     count: int | None = _search(
         "Number of counterfactuals to search for. Default: report up to 3 of those that one search finds."
@@ -113,7 +104,7 @@ class SearchChoice:
             allow_data_mismatch=source.allow_data_mismatch,
             size=self.candidates,
             hops=self.hops,
-            near=NEAR[self.near or "ends"],
+            near=known.NEAR[self.near or "ends"],
             evaluations=self.evaluations,
             edits=shared.parse_edits(shared.ALLOWED_BY_WHY_NOT if self.why_not else self.allow),
             **own,

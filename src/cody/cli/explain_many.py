@@ -13,19 +13,7 @@ from cody.cli.terminal import print_csv, print_json, progress, say, share_a_term
 from cody.errors import ModelError
 from cody.explaining.explanation import Explanation
 from cody.graph import Query, TemporalGraph
-from cody.study.explanations import (
-    COLUMNS,
-    Answer,
-    Explain,
-    ExplanationProgress,
-    Unexplained,
-    explain_each,
-    explain_in_processes,
-    explain_into,
-    in_order,
-    read_explanations,
-    row_of,
-)
+from cody.study import explanations
 from cody.study.record import NOTHING_WORKS
 from cody.utils import words
 
@@ -60,11 +48,13 @@ def explain_many(
                 _print(outcome.explained(_watched(queries, explain)), as_csv=result.as_csv)
         else:
             with stoppable(out, "nothing was done yet"):
-                _write(out, explain_into(out, model, graph, queries, request, explain), outcome)
+                _write(out, explanations.explain_into(out, model, graph, queries, request, explain), outcome)
     if out is not None and result.as_csv:
         wanted = set(queries)
-        rows = {why.query: row_of(why) for why in read_explanations(out) if why.query in wanted}
-        print_csv(COLUMNS, (rows[query] for query in queries if query in rows))
+        rows = {
+            why.query: explanations.row_of(why) for why in explanations.read_explanations(out) if why.query in wanted
+        }
+        print_csv(explanations.COLUMNS, (rows[query] for query in queries if query in rows))
     outcome.end(len(queries))
 
 
@@ -77,18 +67,18 @@ class Outcomes:
     seen: int = 0
     failed: int = 0
 
-    def explained(self, answers: Iterable[Answer]) -> Iterator[Explanation]:
+    def explained(self, answers: Iterable[explanations.Answer]) -> Iterator[Explanation]:
         """The explanations among the answers; for the others, the reason is printed."""
         for answer in answers:
             self.seen += 1
-            if isinstance(answer, Unexplained):
+            if isinstance(answer, explanations.Unexplained):
                 self._fail(answer)
                 continue
             if self.remark is not None:
                 self.remark(answer)
             yield answer
 
-    def _fail(self, answer: Unexplained) -> None:
+    def _fail(self, answer: explanations.Unexplained) -> None:
         self.failed += 1
         src, dst = (words.sanitize(self.graph.name(node)) for node in (answer.query.src, answer.query.dst))
         if self.failed == self.seen == NOTHING_WORKS:
@@ -105,33 +95,33 @@ class Outcomes:
 @contextmanager
 def _way_to_explain(
     question: ExplainRequest, workers: int, allow_data_mismatch: bool, beyond: Mapping[str, Any]
-) -> Iterator[Explain]:
+) -> Iterator[explanations.Explain]:
     """Who does the work: this process, or several, which open other models themselves."""
     model, graph, request = question
     if workers == 1:
-        yield lambda queries: explain_each(model, graph, queries, request, **beyond)
+        yield lambda queries: explanations.explain_each(model, graph, queries, request, **beyond)
         return
     with worker_opener(request.names["data"], graph, request.names["model"], allow_data_mismatch) as opener:
-        yield lambda queries: explain_in_processes(opener, workers, queries, request)
+        yield lambda queries: explanations.explain_in_processes(opener, workers, queries, request)
 
 
-def _watched(queries: Sequence[Query], explain: Explain) -> Iterator[Answer]:
+def _watched(queries: Sequence[Query], explain: explanations.Explain) -> Iterator[explanations.Answer]:
     """The answers in the order of the links; how many there are is shown, unless they are on the terminal."""
     with progress("explanations", len(queries), drawn=not share_a_terminal()) as move:  # lines show how far it is, too
-        for number, answer in enumerate(in_order(queries, explain(queries)), start=1):
+        for number, answer in enumerate(explanations.in_order(queries, explain(queries)), start=1):
             yield answer
             move(completed=number)
 
 
-def _print(explanations: Iterable[Explanation], *, as_csv: bool) -> None:
+def _print(whys: Iterable[Explanation], *, as_csv: bool) -> None:
     if as_csv:
-        print_csv(COLUMNS, map(row_of, explanations))
+        print_csv(explanations.COLUMNS, map(explanations.row_of, whys))
         return
-    for why in explanations:
+    for why in whys:
         print_json(why.to_dict())
 
 
-def _write(out: Path, steps: Iterator[ExplanationProgress], outcome: Outcomes) -> None:
+def _write(out: Path, steps: Iterator[explanations.ExplanationProgress], outcome: Outcomes) -> None:
     """Append what the file does not have yet, and say what it has in the end."""
     first = next(steps)
     if first.finished:

@@ -179,15 +179,12 @@ def causes(files: Sequence[Path], options: CauseOptions, source: shared.ModelSou
     options.output.check()
     whys = [why for file in files for why in _explanations(file) if why.original > 0 or not options.predicted]
     if not whys:
-        raise CallError(
-            f"{', '.join(map(str, files))}: there are no explanations{' of predicted links' * options.predicted}"
-        )
-    named = source.named()
-    model = source.open(named)
+        named = ", ".join(map(str, files))
+        raise CallError(f"{named}: there are no explanations{' of predicted links' * options.predicted}")
+    loaded = source.named()
+    model, limits = source.open(loaded), {"most": options.most, "tried": options.tried}
     with progress("Sets of causes evaluated", None) as move:
-        found = causes_of(
-            whys, model, named.graph, by=KINDS.get(options.by), most=options.most, tried=options.tried, watch=move
-        )
+        found = causes_of(whys, model, loaded.graph, by=KINDS.get(options.by), **limits, watch=move)
     shared.write_page(found.to_html, options.output.html)
     options.output.print(found, CAUSE_COLUMNS, found.rows(), _parts_of_causes(found))
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from cody.cli.command import argument, bundled, given, given_by, option_fields, section
+from cody.cli.command import Decorator, argument, bundled, given, given_by, option_fields, section
 from cody.cli.terminal import ShownPart, print_csv, print_json, print_parts, progress, say
 from cody.cli.types import COUNT, FIGURE, PAGE, real, whole
 from cody.errors import CallError, CodyError, ModelError
@@ -119,15 +119,17 @@ model_options = bundled(
     *_reading,
     mismatch_option,
 )
-data_options = bundled("source", DataSource, _model("--data", default=DEFAULT_DATA, help=_data_help), *_reading)
-required_data_options = bundled("source", DataSource, _model("--data", required=True, help=_data_help), *_reading)
-data_argument = bundled("source", DataSource, argument("data", _data_help, metavar="NAME"), *_reading)
-file_argument = bundled(
-    "source",
-    DataSource,
-    argument("data", "Parquet, csv, JODIE csv, ml_X.csv, or a data set's name.", metavar="FILE"),
-    *_reading,
-)
+
+
+def _data_source(first: Decorator[Any]) -> Decorator[Any]:
+    return bundled("source", DataSource, first, *_reading)
+
+
+data_options = _data_source(_model("--data", default=DEFAULT_DATA, help=_data_help))
+required_data_options = _data_source(_model("--data", required=True, help=_data_help))
+data_argument = _data_source(argument("data", _data_help, metavar="NAME"))
+_file_help = "Parquet, csv, JODIE csv, ml_X.csv, or a data set's name."
+file_argument = _data_source(argument("data", _file_help, metavar="FILE"))
 
 
 def use_threads(count: int) -> None:
@@ -208,10 +210,8 @@ class LinkOptions:
             )
         if self.event is not None:
             return graph.query(self.event)
-        if self.node is not None:
-            query = graph.state(self.node, str(self.time))
-        else:
-            query = graph.link(self.src, self.dst, str(self.time))
+        time = str(self.time)
+        query = graph.link(self.src, self.dst, time) if self.node is None else graph.state(self.node, time)
         if not query.before:
             began = words.moment_and_zone(float(graph.time[0]))
             raise CallError(f"--time {self.time!r} is before the first event ({began}): there is no history")
@@ -432,10 +432,8 @@ near_option = _space(
 
 def parse_edits(text: str | None) -> tuple[Proposer, ...]:
     """What `--allow` names."""
-    if text is None:
-        return find_edits([REMOVE])
     try:
-        return find_edits(names_in(text))
+        return find_edits(names_in(REMOVE if text is None else text))
     except CallError as error:
         raise CallError(f"--allow {text!r}: {error}") from None
 

@@ -172,12 +172,10 @@ def _print(found: PredictionList[Any], links: PredictOptions, options: ShownOpti
         print_json(_rows(shown, forecast=forecast))
     elif options.as_csv:
         _print_csv(shown, forecast=forecast)
+    elif isinstance(shown, Predictions) and forecast:
+        print_parts(_partners(shown, str(links.node), again))
     else:
-        print_parts(
-            _partners(shown, str(links.node), again)
-            if isinstance(shown, Predictions) and forecast
-            else _predictions(found, listed, shown, again)
-        )
+        print_parts(_predictions(found, listed, shown, again))
 
 
 def _rows(shown: PredictionList[Any], *, forecast: bool) -> list[dict[str, Any]]:

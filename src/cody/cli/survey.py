@@ -93,9 +93,8 @@ class SurveyOptions:
         if len(set(self.models)) < len(self.models):
             raise CallError(f"--model {self.models[0]!r} is given twice; a comparison needs two different models")
         if find(self.explainer).factual:
-            raise CallError(
-                f"--explainer {self.explainer!r} does not search for counterfactuals; a survey needs a search"
-            )
+            what = f"--explainer {self.explainer!r} does not search for counterfactuals"
+            raise CallError(f"{what}; a survey needs a search")
         if self.events is not None and (self.node is not None or self.period is not None):
             raise CallError("--events names the links; leave out --node and --period")
 
@@ -191,9 +190,8 @@ def _read(files: Sequence[Path], data: str, graph: TemporalGraph, wanted: str | 
         raise CallError(f"a survey compares at most two models, and the files have records of {len(models)}")
     first = models[0][0]
     if first.data_identity != graph.identity:
-        raise CallError(
-            f"the files are about other data ({words.sanitize(first.data)}) than {data}: give them with --data"
-        )
+        other = words.sanitize(first.data)
+        raise CallError(f"the files are about other data ({other}) than {data}: give them with --data")
     return [
         SurveyedModel(graph, cases([replace(each, data=data, model=of_model[0].model) for each in of_model], graph))
         for of_model in models

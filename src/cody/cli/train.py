@@ -219,7 +219,10 @@ def train_explainer(
         from cody.engine import load_model
 
         shared.use_threads(1)
-        settings = _settings(settings_of(explainer), explainer, values(training))
+        kind, chosen = settings_of(explainer), values(training)
+        for name in chosen.keys() - {field.name for field in fields(kind)}:
+            raise CallError(f"the explainer {explainer!r} has no option --{name}")
+        settings = kind(**chosen)
         with shared.naming_what_was_left_out(source.model, graph):
             model = SoftModel(load_model(source.model, graph, allow_data_mismatch=source.allow_data_mismatch))
         steps = train(model, settings, out)
@@ -237,13 +240,6 @@ def train_explainer(
 def _result_of_epoch(step: EpochProgress) -> str:
     kept = f"same decision {step.agreement:.1%}, events kept {step.weight:.1%}"
     return f"epoch {step.epoch:>3}  loss {step.loss:.4f}  {kept}"
-
-
-def _settings(kind: Any, explainer: str, given: dict[str, Any]) -> Any:
-    """The settings of an explainer; options that belong to another are refused."""
-    for name in given.keys() - {field.name for field in fields(kind)}:
-        raise CallError(f"the explainer {explainer!r} has no option --{name}")
-    return kind(**given)
 
 
 # A model that was trained elsewhere.
@@ -288,13 +284,12 @@ def import_model(
         raise CallError(f"cannot import models from {origin!r}{did_you_mean(origin, importers)}")
     imported = importers[origin](weights, source.load(), out, layers, pyg, sizes)
     known = ", ".join(f"{name} {value}" for name, value in asdict(imported).items() if value is not None)
-    parts = [Prose(f"Imported {weights.name} into {out}: {known}")]
+    print_parts([Prose(f"Imported {weights.name} into {out}: {known}")])
     from cody.models.folder import read_model
 
     left_out = read_model(out).origin["left_out"]
     if left_out:
-        parts.append(Prose(f"Left out, since these are not weights: {', '.join(left_out)}"))
-    print_parts(parts)
+        print_parts([Prose(f"Left out, since these are not weights: {', '.join(left_out)}")])
 
 
 def _import_original(

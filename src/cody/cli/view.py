@@ -43,7 +43,11 @@ def view(file: Path, out: Path | None, line: int | None, every: bool, open_brows
     page = _page_beside(file) if out is None else out
     documents = read_documents(file)
     if every:
-        _write_all(documents, file, page)
+        from cody.web.file import write_pages
+
+        if not documents:
+            raise CallError(f"{file} has no explanations")
+        write_pages([Explanation.from_json(document) for document in documents], page)
     else:
         _write_one(documents, line, file, page)
     say(f"Page: {sanitize(page, 200)}")
@@ -59,15 +63,6 @@ def _page_beside(file: Path) -> Path:
     if is_survey_page(page):
         raise CallError(f"{page} is the page of a survey and would be overwritten; choose another name with --out FILE")
     return page
-
-
-def _write_all(documents: Sequence[str], file: Path, page: Path) -> None:
-    """A list, and a page of each explanation."""
-    from cody.web.file import write_pages
-
-    if not documents:
-        raise CallError(f"{file} has no explanations")
-    write_pages([Explanation.from_json(document) for document in documents], page)
 
 
 def _write_one(documents: Sequence[str], line: int | None, file: Path, page: Path) -> None:

@@ -12,16 +12,8 @@ from cody.cli.command import bundled, command, given_by, option_fields
 from cody.cli.terminal import ShownPart, green, print_json, print_parts, say
 from cody.cli.types import FILE
 from cody.errors import CallError
-from cody.explaining.what_if import (
-    DecidedCase,
-    Scenario,
-    decide_cases,
-    each_unit,
-    near,
-    read_cases,
-    unseen,
-    without_effect,
-)
+from cody.explaining import what_if as pasts
+from cody.explaining.what_if import DecidedCase, Scenario
 from cody.explaining.without import Removal, few_rows
 from cody.explaining.wording import occasion
 from cody.graph import TemporalGraph
@@ -91,7 +83,7 @@ def what_if(options: WhatIfOptions) -> None:
     named = source.named()
     graph = named.graph
     if options.cases is not None:
-        scenarios = read_cases(options.cases, graph)
+        scenarios = pasts.read_cases(options.cases, graph)
     else:
         query, removal, changes = link.query(graph), edits.removed(graph), edits.edits(graph)
         scenarios = _scenarios(graph, Scenario(query, link.event), removal, changes, rule)
@@ -103,11 +95,11 @@ def what_if(options: WhatIfOptions) -> None:
         _say_which_cases_are_too_late(graph, scenarios, new_nodes, about)
     else:
         changed = Scenario(query, link.event, removal.rows, changes)
-        for remark in without_effect(graph, changed, new_nodes, about):
+        for remark in pasts.without_effect(graph, changed, new_nodes, about):
             say(remark)
     if options.each:
         scenarios += _without_each(model, graph, scenarios[0], units)
-    answers = decide_cases(model, graph, scenarios, decision, new_nodes=new_nodes)
+    answers = pasts.decide_cases(model, graph, scenarios, decision, new_nodes=new_nodes)
     if options.as_json:
         print_json([_answer(graph, case, answer) for case, answer in zip(scenarios, answers, strict=True)])
         return
@@ -136,14 +128,14 @@ def _without_each(model: Model, graph: TemporalGraph, unchanged: Scenario, units
     """The history without each past event of the query in turn, or without each unit of them."""
     query = about_node(unchanged.query) if subject_of(model) == "node" else unchanged.query
     if units.rule is None and units.by == EVENT:
-        return [unchanged._replace(removed=frozenset({row})) for row in near(model, graph, query).tolist()]
+        return [unchanged._replace(removed=frozenset({row})) for row in pasts.near(model, graph, query).tolist()]
     return [
         unchanged._replace(
             removed=unit.change,
             names=(unit.name,) if unit.name else (),
             dependants=unit.change.difference(unit.rows.tolist()),
         )
-        for unit in each_unit(model, graph, query, units.kind, units.rule)
+        for unit in pasts.each_unit(model, graph, query, units.kind, units.rule)
     ]
 
 
@@ -155,7 +147,7 @@ def _say_which_cases_are_too_late(
         number
         for number, case in enumerate(cases)
         if any(case.query.before <= row < graph.num_events for row in case.removed)
-        or any(unseen(graph, case.query, edit, new_nodes) for edit in case.edits)
+        or any(pasts.unseen(graph, case.query, edit, new_nodes) for edit in case.edits)
     ]
     if late:
         of_all = f"{len(late):,} of {words.count(len(cases), 'case')}, the first of them case {late[0]}"

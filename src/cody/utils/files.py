@@ -227,9 +227,9 @@ class CacheEntry(NamedTuple):
 def kept() -> list[CacheEntry]:
     """What the cache holds, by kind."""
     folder = cache_directory()
-    made = [_kept(name, what, _files(folder / name)) for name, what in MADE.items()]
-    rest = [file for file in _files(folder) if file.relative_to(folder).parts[0] not in MADE]
-    return [*made, _kept("", OTHERS, iter(rest))]
+    made = [_kept(name, what, (folder / name).rglob("*")) for name, what in MADE.items()]
+    rest = (file for file in folder.rglob("*") if file.relative_to(folder).parts[0] not in MADE)
+    return [*made, _kept("", OTHERS, rest)]
 
 
 def clear() -> int:
@@ -244,9 +244,6 @@ def _kept(name: str, what: str, files: Iterator[Path]) -> CacheEntry:
     sizes = []
     for file in files:
         with suppress(OSError):  # another process may clear it just now
-            sizes.append(file.stat().st_size)
+            if file.is_file():
+                sizes.append(file.stat().st_size)
     return CacheEntry(name, what, len(sizes), sum(sizes))
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    return (file for file in folder.rglob("*") if file.is_file())
