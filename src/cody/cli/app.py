@@ -20,6 +20,10 @@ from cody.cli.terminal import say
 from cody.errors import CallError, CodyError, CodyWarning, first_line
 from cody.utils import extras, start, words
 
+# Commands that are in the module of another one.
+BESIDE = {"verify": "view", "causes": "impact", "mcp": "serve", "figures": "tables", "cache": "data"}
+BESIDE |= {"train-explainer": "train", "import-model": "train"}
+
 app = CommandGroup(
     "cody",
     help="Counterfactual explanations for temporal graph models: which past events decide a prediction?",
@@ -51,10 +55,7 @@ app = CommandGroup(
         "data": "List, inspect, import and export data sets.",
         "cache": "Show or clear the cache.",
     },
-    modules={  # of commands that are beside others
-        **{"verify": "view", "causes": "impact", "mcp": "serve", "figures": "tables", "cache": "data"},
-        **{"train-explainer": "train", "import-model": "train"},
-    },
+    modules=BESIDE,
 )
 click.version_option(__version__, prog_name="cody", message="%(prog)s %(version)s", help="Print the version.")(app)
 
