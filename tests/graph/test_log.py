@@ -110,8 +110,8 @@ def test_history_is_the_rows_that_touch_the_node(pair: tuple[TemporalGraph, Twin
 def test_ends_and_recent_agree_with_history(pair: tuple[TemporalGraph, Twin], data: st.DataObject) -> None:
     graph, twin = pair
     count = data.draw(st.integers(1, 5))
-    nodes = np.arange(graph.num_nodes)
-    before = np.array(data.draw(st.lists(st.integers(0, graph.num_events), min_size=len(nodes), max_size=len(nodes))))
+    nodes = np.tile(np.arange(graph.num_nodes), data.draw(st.sampled_from([1, 40])))  # a few, and many
+    before = np.array(data.draw(st.randoms(use_true_random=False)).choices(range(graph.num_events + 1), k=len(nodes)))
     histories = [twin.history(node, int(limit)) for node, limit in zip(nodes, before, strict=True)]
     assert (graph.ends(nodes, before) - graph.offsets[nodes]).tolist() == [len(rows) for rows in histories]
     padded = [([*reversed(rows)] + [-1] * count)[:count] for rows in histories]

@@ -27,6 +27,7 @@ from cody.utils.words import duration, is_date, moment_and_zone
 
 LATEST = ("now", "end")  # words for the time of the last event
 SHOWN_FEATURES = 4  # of an event; more of them tell a reader nothing
+FEW = 32  # nodes whose histories are searched one after the other
 
 
 @readable_help
@@ -297,10 +298,15 @@ class TemporalGraph:
     def ends(self, nodes: IntArray, before: IntArray | int) -> IntArray:
         """For each node, the position in `incidence` just after its last row < `before`. [n] → [n]
 
-        Equals `offsets[node]` where the node has no such event. A binary search in all histories at once.
+        Equals `offsets[node]` where the node has no such event. A binary search in all histories at once, if there are
+        more than a few.
         """
         low, high = self.offsets[nodes], self.offsets[np.asarray(nodes) + 1]
         before = np.broadcast_to(before, low.shape)
+        if low.ndim == 1 and len(low) <= FEW:
+            lists, given = np.asarray(self.incidence), (low.tolist(), high.tolist(), before.tolist())
+            within = [lists[first:stop].searchsorted(row) for first, stop, row in zip(*given, strict=True)]
+            return low + np.array(within, dtype=low.dtype)
         # All look-ups are in step: as many halvings as the longest history needs, and shorter ones stay where they are.
         for _ in range(int((high - low).max(initial=0)).bit_length()):
             middle = (low + high) >> 1
