@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from cody import Add, Explanation, Protected, TemporalGraph, explain
+from cody import Add, Alter, Explanation, Move, Protected, TemporalGraph, explain
 from cody.cli import app
 from cody.errors import CallError, DataError
-from cody.explaining.what_if import parse_add
+from cody.explaining.pipeline import event_with_features
+from cody.explaining.what_if import parse_add, parse_alter
 from cody.graph import units
 from cody.graph.dependants import reply
 from cody.graph.neighbourhood import events_on_paths
@@ -336,6 +337,20 @@ def test_the_command_of_the_next_search_keeps_what_this_one_was_given():
     options = f"--near events {protected} --candidates 5 --explainer greedy"
     assert explain_command(why, "--evaluations 90") == f"cody explain --event 7 {options} --prove 2 --evaluations 90"
     assert explain_command(why, "--why-not").endswith("--evaluations 9 --prove 2 --why-not")
+
+
+def test_an_edit_is_an_option_that_what_if_reads():
+    graph = TemporalGraph.from_arrays(
+        [0, 1], [1, 2], [1.0, 2.0], features=[[-10, 2], [3, 4]], feature_names=["rating", "x y"]
+    )
+    longer = graph.imagine([Add(0, 2, 1.5, (1.0, 2.0)), Move(0, 1.5), Alter(1, (3.0, 0.1))])
+    added, moved, altered = (event_with_features(longer, row) for row in range(2, 5))
+    assert edit_option(added) == "--add '0 2 1.5'"
+    assert edit_option(moved) == "--move '0 1.5'"
+    option, typed = shlex.split(edit_option(altered))
+    assert option == "--alter"
+    assert parse_alter(typed, graph).features == pytest.approx((3.0, 0.1))
+    assert edit_option(altered._replace(carries="")) is None  # too many features for their names to be known
 
 
 def test_the_command_of_the_next_search_keeps_every_kind_of_edit():

@@ -78,11 +78,23 @@ def _protected(protect: Mapping[str, Any]) -> Iterator[str]:
         yield "simultaneous"
 
 
-def edit_option(event: Event) -> str:
-    """An edit as an option; empty for removals, which share one option."""
+def edit_option(event: Event) -> str | None:
+    """An edit as an option; empty for removals, which share one option; None where names of features are not known."""
     if event.edit == "added":
         return shlex.join(["--add", shlex.join([event.src, event.dst, repr(event.time)])])
-    return shlex.join(["--move", f"{event.replaces} {event.time!r}"]) if event.edit == "moved" else ""
+    if event.edit == "moved":
+        return shlex.join(["--move", f"{event.replaces} {event.time!r}"])
+    return _alter_option(event) if event.edit == "altered" else ""
+
+
+def _alter_option(event: Event) -> str | None:
+    """The features that are altered, by the names in `carries`, which reads "rating −10 → 10, weight 2"."""
+    parts = event.carries.split(", ")
+    if event.features is None or len(parts) != len(event.features):  # too many to be named, or a comma in a name
+        return None
+    pairs = zip(parts, event.features, strict=True)
+    altered = [f"{part.partition(' → ')[0].rpartition(' ')[0]}={value:.9g}" for part, value in pairs if " → " in part]
+    return shlex.join(["--alter", shlex.join([str(event.replaces), *altered])])
 
 
 def decision_options(decision: Decision) -> list[str]:

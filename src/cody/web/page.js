@@ -191,7 +191,9 @@ function showStatus(answer) {
   const status = one("#status");
   status.classList.toggle("unknown", !answer && !data.live);
   status.textContent = "";
-  if (!answer && !data.live) {
+  if (!answer && !data.live && [...change].some((e) => data.events[e].unnamed)) {
+    status.append("This combination was not evaluated, and the names of the altered features are not in this page.");
+  } else if (!answer && !data.live) {
     status.append("This combination was not evaluated. Run: ");
     const code = document.createElement("code");
     code.textContent = command();

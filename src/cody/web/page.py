@@ -370,7 +370,9 @@ def _event(facts: Facts, number: int) -> dict[str, Any]:
     entry: dict[str, Any] = {"row": event.row, "sort": [event.time, facts.distance(event), facts.moved(number)]}
     unit = facts.unit(event)
     rows = [] if unit is None else sorted({*unit.rows, *unit.dependants})
-    more = {"rows": rows, "imagined": event.edit != REMOVED, "option": edit_option(event), "edit": _edit(event)}
+    option = edit_option(event)
+    more = {"rows": rows, "imagined": event.edit != REMOVED, "option": option, "unnamed": option is None}
+    more["edit"] = _edit(event)
     return entry | {key: value for key, value in more.items() if value}
 
 
