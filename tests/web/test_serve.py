@@ -169,6 +169,22 @@ def test_pages_of_others_cannot_ask(asked):
     assert asked.ask("POST", "/api/score", json_={"event": 3}, headers={"origin": asked.address}).status == 200
 
 
+def test_headers_that_are_repeated_or_damaged_open_nothing(asked):
+    own, other = f"Origin: {asked.address}", "Origin: http://evil.example"
+    for lines in ([own, other], [other, own], ["Origin: http://["], ["Host: 127.0.0.1"], ["Host: evil.example"]):
+        with socket.create_connection(("127.0.0.1", asked.port)) as connection:
+            host = f"Host: 127.0.0.1:{asked.port}"
+            request = "\r\n".join(["GET /api/about HTTP/1.1", host, *lines, "Connection: close", "", ""])
+            connection.sendall(request.encode())
+            assert connection.makefile().readline().split()[1] in ("400", "403"), lines
+
+
+def test_half_a_letter_is_refused_like_other_wrong_text(asked):
+    answer = asked.post("/api/score", event=3, rather_than="\ud800")
+    assert answer.status == 422
+    assert answer.json()["detail"][0]["loc"] == ["body", "rather_than"]
+
+
 def test_beyond_this_machine_a_token_is_needed():
     with serving(create_app(live(), token="secret")) as asked:
         assert asked.get("/").status == 401

@@ -90,9 +90,9 @@ def _add_pages(app: FastAPI, live: Live) -> None:
     @app.exception_handler(RequestValidationError)
     async def too_long(request: Request, error: RequestValidationError) -> Response:
         if request.url.path != "/":
-            # A NaN or an infinity, which is part of what is wrong, as text: JSON has none.
+            # A NaN or an infinity, which is part of what is wrong, as text: JSON has none. Half a letter as an escape.
             wrong = json.loads(json.dumps(jsonable_encoder(error.errors())), parse_constant=str)
-            return JSONResponse({"detail": wrong}, 422)
+            return Response(json.dumps({"detail": wrong}), 422, media_type="application/json")
         first = error.errors()[0]
         return HTMLResponse(pages.error_page(live, f"{first['loc'][-1]}: {first['msg']}"), 400)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -53,10 +52,10 @@ class Guard:
             await _answer(send, 413, f"a request may have {self.largest_body:,} bytes")
 
     def _refusal(self, request: Request, token: str) -> tuple[int, str] | None:
-        host, origin = request.headers.get("host", ""), request.headers.get("origin")
-        if _name(host) not in self.hosts:
+        hosts, origins = request.headers.getlist("host"), request.headers.getlist("origin")
+        if len(hosts) != 1 or _name(hosts[0]) not in self.hosts:
             return 403, "this server does not have that host name"
-        if origin is not None and urlsplit(origin).netloc != host:
+        if any(origin.partition("://")[2] != hosts[0] for origin in origins):
             return 403, "cross-site requests are not allowed"
         bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
         shown = (bearer, token, request.cookies.get(COOKIE, ""))
