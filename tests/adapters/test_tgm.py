@@ -1,5 +1,7 @@
 """Models of TGM: the scores of its own loops, and the answers of a full replay, on its own classes."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 import torch
@@ -149,6 +151,29 @@ def test_graphs_with_times_that_tgm_cannot_count_are_refused():
     graph = cody.TemporalGraph.from_arrays([0, 1], [1, 2], [0.5, 3.0])
     with pytest.raises(CallError, match="whole numbers"):
         tgm.wrap(lambda batch: 0.0, [], data=graph)
+
+
+class Remembering:
+    """A hook that keeps what it was last called with, and a function with a cache."""
+
+    requires, produces = frozenset(), {"fed"}
+
+    def __init__(self):
+        self.last, self.scaled = None, cache(lambda number: number / 100)
+
+    def __call__(self, dg, batch):
+        self.last = dg
+        batch.fed = self.scaled(dg.num_nodes) + batch.edge_src / 10
+
+    def reset_state(self):
+        self.last = None
+
+
+def test_a_hook_may_keep_what_it_is_called_with(data):
+    model = tgm.wrap(lambda batch: batch.fed, [], data=data, hooks=[Remembering()], batch=20, splits=())
+    query, change = model.graph.query(100), frozenset({3})
+    (score,) = model.logits(query, [change])
+    assert score == pytest.approx(model.reference(query, change, full=True).logits(query, [change])[0], abs=1e-5)
 
 
 def test_long_linked_states_are_copied_without_recursion():

@@ -9,7 +9,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from functools import partial
+from functools import cache, partial
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -25,7 +25,8 @@ from cody.graph import FloatArray
 PARALLEL = (nn.DataParallel, nn.parallel.DistributedDataParallel)
 HALF = (torch.float16, torch.bfloat16)
 CONTAINERS = (list, set, dict, deque)  # and their subclasses
-SHARED = (type, ModuleType, FunctionType, partial, torch.jit.ScriptModule, torch.Generator, np.random.Generator)
+FUNCTIONS = (type, ModuleType, FunctionType, partial, type(cache(len)))
+SHARED = (*FUNCTIONS, torch.jit.ScriptModule, torch.Generator, np.random.Generator)
 PROBABILITIES = (
     "all outputs of link_predictor lie between 0 and 1, even for large inputs, so they are treated as probabilities; "
     "pass probabilities=True if they are, and False if they are logits"
