@@ -35,9 +35,8 @@ from cody.data import datasets, is_here, load, save_graph
 from cody.engine import FastTGAT, FastTGN, Replay, fast_model, load_model, memory
 from cody.engine.attention import Attention, Decoder
 from cody.engine.compiled import CompiledFollow
-from cody.engine.compiled_layers import CompiledLayer, CompiledLinkDecoder
 from cody.engine.fast import FastModel
-from cody.engine.layer import EventInputs
+from cody.engine.layer import CompiledLayer, CompiledLinkDecoder, EventInputs
 from cody.engine.library import form
 from cody.engine.vectors import Products
 from cody.engine.weights import Weights

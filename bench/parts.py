@@ -25,18 +25,15 @@ from cody.data import load
 from cody.engine import load_model
 from cody.engine.attention import Attention, Decoder
 from cody.engine.compiled import CompiledFollow
-from cody.engine.compiled_layers import CompiledLayer, CompiledLinkDecoder
 from cody.engine.fast import FastModel, QueryWorkspace
-from cody.engine.layer import EventInputs, KnownVectors, Layer
+from cody.engine.layer import CompiledLayer, CompiledLinkDecoder, EventInputs, KnownVectors, Layer
 from cody.engine.lineage import Lineage
 from cody.engine.links import Histories, LinkScorer
 from cody.engine.masks import EditableEvents, Requests, Windows
-from cody.engine.memory import Gates
-from cody.engine.pure import PureFollow
+from cody.engine.memory import Gates, PureFollow
 from cody.engine.replay import Replay
-from cody.engine.rows import CompiledRows, PureRows
 from cody.engine.tgn import FastTGN, MemoryInputs
-from cody.engine.vectors import NearDuplicates, Products
+from cody.engine.vectors import CompiledRows, NearDuplicates, Products, PureRows
 from cody.engine.weights import Weights
 from cody.explaining.pipeline import explain
 from cody.graph import Query, TemporalGraph

@@ -10,7 +10,7 @@ import time
 import numpy as np
 
 from cody.engine.library import library
-from cody.engine.products import Matrix
+from cody.engine.vectors import Matrix
 
 COUNTS = (1, 4, 8, 16, 32, 64, 256)
 ROUNDS, OPERATIONS = 5, 50_000_000  # of each form and count

@@ -16,13 +16,12 @@ import pytest
 import torch
 
 from cody.engine import FastTGAT, FastTGN, attention, compiled, fast, library, tgn, vectors
-from cody.engine.compiled_layers import CompiledLayer
-from cody.engine.layer import Layer
+from cody.engine.layer import CompiledLayer, Layer
 from cody.engine.lineage import Lineage
 from cody.engine.masks import EditableEvents
-from cody.engine.pure import PureFollow
+from cody.engine.memory import PureFollow
 from cody.engine.replay import Replay
-from cody.engine.rows import CompiledRows, PureRows
+from cody.engine.vectors import CompiledRows, PureRows
 from cody.engine.weights import Weights
 from cody.errors import BudgetError
 from cody.graph import TemporalGraph, sorted_unique

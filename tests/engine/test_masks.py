@@ -6,7 +6,7 @@ import pytest
 from cody.engine.attention import Attention, Maps
 from cody.engine.library import library
 from cody.engine.masks import EditableEvents, Windows
-from cody.engine.rows import CompiledRows, PureRows
+from cody.engine.vectors import CompiledRows, PureRows
 from cody.graph.edits import Add
 from random_events import random_graph
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cody.engine.library import library
-from cody.engine.products import Matrix
+from cody.engine.vectors import Matrix
 
 needs_library = pytest.mark.skipif(library() is None, reason="the compiled library is not built")
 

@@ -5,7 +5,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from cody.engine import Replay, fast_model
-from cody.engine.without import MemoryWithout
+from cody.engine.links import MemoryWithout
 from cody.errors import CallError
 from cody.graph import Query
 from cody.graph.edits import Add

@@ -58,7 +58,6 @@ TESTS = {  # module → what should notice a change of it, the quickest first
     "cody.engine.masks": MASKS,
     "cody.engine.fast": ENGINE,
     "cody.engine.tgn": ENGINE,
-    "cody.engine.pure": ENGINE,
     "cody.engine.memory": ENGINE,
     "cody.engine.lineage": ENGINE,
     "cody.explaining.pipeline": ("tests/adapters/test_approximate.py", *EXPLAIN),

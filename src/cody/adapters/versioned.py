@@ -22,10 +22,9 @@ from torch import Tensor
 
 from cody.adapters.memory_table import NONE, MemoryLog, StateTable
 from cody.adapters.workspace import Workspace
-from cody.engine.lineage import Lineage
+from cody.engine.lineage import ORDER_OF_ROWS, Lineage, NodeOrder, find
 from cody.engine.masks import EditableEvents
 from cody.engine.memory import GateMaps
-from cody.engine.node_order import ORDER_OF_ROWS, NodeOrder, find
 from cody.engine.tgn import MemoryInputs
 from cody.engine.versions import checksums
 from cody.engine.weights import gated

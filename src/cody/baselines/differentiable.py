@@ -23,9 +23,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cody.engine.fast import FastTGAT
 from cody.engine.lineage import NO_VERSION, Lineage
 from cody.engine.masks import EditableEvents
-from cody.engine.tgat import FastTGAT
 from cody.engine.tgn import FastTGN
 from cody.engine.versions import index_of, latest_event
 from cody.engine.weights import Weights

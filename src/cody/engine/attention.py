@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cody.engine.library import Number, Pointer, address, library, structure
-from cody.engine.products import Matrix
+from cody.engine.vectors import Matrix
 from cody.engine.weights import Weights
 from cody.graph import FloatArray, IntArray
 

@@ -1,37 +1,31 @@
 """Following changes through versions with the compiled library (`library.py`, `follow.c`).
 
-Without it, `pure.py` does the same in numpy.
+Without it, `memory.PureFollow` does the same in numpy.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cody.engine.library import DAMAGED, Number, Pointer, check_count, contiguous, structure
+from cody.engine.lineage import Lineage
 from cody.engine.masks import Masks
-from cody.engine.vectors import PRODUCTS_KEPT, NearDuplicates, Vectors
+from cody.engine.memory import GateMaps, Gates, MemoryStore, VersionedMemory
+from cody.engine.vectors import PRODUCTS_KEPT, NearDuplicates
 from cody.engine.versions import checksum_weights
 from cody.errors import ModelError
-from cody.graph import BoolArray, FloatArray, IntArray, TemporalGraph
-from cody.graph.grid import Grid
+from cody.graph import FloatArray, IntArray
 from cody.utils.deadline import check_deadline
-
-if TYPE_CHECKING:
-    from cody.engine.lineage import Lineage
-    from cody.engine.memory import GateMaps, Gates, MemoryStore, VersionedMemory
 
 AT_ONCE = 1024  # versions that are computed at once
 EVENT_NUMBERS = 6_000_000  # of what events add to the gates, which is mostly the same for all changes: 48 MB
 UNCHANGED = 0  # what it returns instead of a slot; 0 is the slot of no version, whose memory never changes
 DONE, LEFT, FULL, EVENTS = range(4)  # what `follow_compute` returns
 
-_DTYPES = {"src": np.int32, "dst": np.int32, "offsets": np.int64, "incidence": np.int64}  # as graphs have them
 _LINEAGE = ("own", "other", "previous", "bit", "usual_own", "usual_other")
 
 _Events = structure(
@@ -58,104 +52,7 @@ _Setup = structure(
     **dict.fromkeys(("new_versions", "new_elapsed"), Pointer),
 )
 _Memories = structure("_Memories", values=Pointer, written=Pointer, length=Number, room=Number)
-_Log = structure(
-    "_Log",
-    **dict.fromkeys(("src", "dst", "offsets", "incidence", "events"), Pointer),
-    **dict.fromkeys(("event_count", "batch", "oldest"), Number),
-    seen=Pointer,
-    words=Number,
-)
 _Missing = structure("_Missing", first=Number, count=Number)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TracedColumns:
-    """Columns of versions; see `lineage.VersionColumns`."""
-
-    index: IntArray  # [V]
-    own: IntArray  # [V]
-    other: IntArray  # [V]
-    previous: IntArray  # [V]
-    bit: IntArray  # [V]
-    latest: IntArray  # [nodes]
-    traced: IntArray  # [m]
-
-
-def trace(library: Any, graph: TemporalGraph, grid: Grid, latest: IntArray, events: IntArray) -> TracedColumns:
-    """What `lineage._trace` and `lineage._columns` find where no event is imagined."""
-    seen = np.zeros(2 * graph.num_events // 64 + 1, dtype=np.uint64)  # a bit for each version of the log
-    known = latest[latest >= 0]
-    np.bitwise_or.at(seen, known // 64, np.uint64(1) << (known % 64).astype(np.uint64))
-    columns = {name: getattr(graph, name) for name in ("src", "dst", "offsets", "incidence")}
-    arrays = {name: np.ascontiguousarray(column, dtype=_DTYPES[name]) for name, column in columns.items()}
-    arrays |= {"events": np.ascontiguousarray(events, dtype=np.int64), "seen": seen}
-    addresses = {name: array.ctypes.data for name, array in arrays.items()}
-    oldest = int(events[0]) if len(events) else graph.num_events + 32  # no word has a version that is so late
-    log = _Log(event_count=len(events), batch=grid.size, oldest=oldest, words=len(seen), **addresses)
-    table, word, count = Vectors(5, np.int64), Number(int(known.max(initial=0)) // 64), 0
-    while word.value >= 2 * oldest // 64:
-        check_deadline()
-        table.length = count
-        table.reserve(max(64, count))
-        count = library.lineage_trace(
-            ctypes.byref(log), table.values.ctypes.data, len(table.values), ctypes.byref(word), count
-        )
-    before = np.empty(len(seen), dtype=np.int32)
-    versions = 1 + library.lineage_count(ctypes.byref(log), before.ctypes.data)
-    index, own, other, previous = np.zeros((4, versions), dtype=np.int64)
-    bit, traced = np.full(versions, -1), np.empty(count, dtype=np.int64)
-    filled = (array.ctypes.data for array in (index, own, other, previous, bit, traced))
-    library.lineage_columns(ctypes.byref(log), before.ctypes.data, table.values.ctypes.data, count, *filled)
-    return TracedColumns(index, own, other, previous, bit, np.searchsorted(index, latest), traced)
-
-
-def children(
-    library: Any, versions: IntArray, columns: Sequence[IntArray], changes: BoolArray
-) -> tuple[IntArray, IntArray, IntArray]:
-    """What `lineage._children` finds: the numbers of all lists, how long each is, and where it begins. → [m], [V], [V]
-
-    Args:
-        library: the compiled library.
-        versions: those to go through, as places.
-        columns: own, other, previous and bit of each version.
-        changes: which versions may change. [V]
-    """
-    lengths = np.zeros(len(changes), dtype=np.int64)
-    given = len(versions), *(array.ctypes.data for array in (versions, *columns, changes))
-    library.lineage_children(*given, lengths.ctypes.data, None)
-    starts = np.cumsum(lengths) - lengths
-    numbers, following = np.empty(int(lengths.sum()), dtype=np.int64), starts.copy()
-    library.lineage_children(*given, following.ctypes.data, numbers.ctypes.data)
-    return numbers, lengths, starts
-
-
-def depend(library: Any, versions: IntArray, columns: Sequence[IntArray], masks: Sequence[Masks]) -> IntArray:
-    """The levels that `lineage._dependencies` finds where no event is imagined; masks are filled in. → [V]
-
-    Args:
-        library: the compiled library.
-        versions: those to go through, as places, in the order of rows.
-        columns: own, other, previous and bit of each version.
-        masks: of the parents and of the memory.
-    """
-    level, deepest = np.full((2, len(columns[0])), -1)
-    arrays = [versions, *(np.ascontiguousarray(column, dtype=np.int64) for column in columns), *masks, level, deepest]
-    library.lineage_depend(len(versions), masks[0].shape[1], *(array.ctypes.data for array in arrays))
-    return level
-
-
-def kept(library: Any, versions: IntArray, columns: Sequence[NDArray[Any]], masks: Masks) -> IntArray:
-    """What `VersionColumns.kept` finds, each version under its own mask. [n], [n, w] → [n]
-
-    Args:
-        library: the compiled library.
-        versions: as places.
-        columns: previous, bit and imagined of each version.
-        masks: of the changes.
-    """
-    versions, masks = np.array(versions), np.ascontiguousarray(masks)
-    library.lineage_kept(*masks.shape, *(array.ctypes.data for array in (*columns, masks, versions)))
-    return versions
 
 
 class EventParts:

@@ -3,7 +3,7 @@
 Read `replay.py` first: it says what an answer is. Here the same answer is put together from parts that most changes
 share. A part is the embedding of a node in a layer; it is a function of the node and of those events that are changed
 and can reach it (`masks.py` says which). For each change, the two nodes of the query are looked up in the last layer.
-What is not there yet asks the layer below for its neighbours, and so on down to the inputs (`tgat.py`: node features;
+What is not there yet asks the layer below for its neighbours, and so on down to the inputs (`FastTGAT`: node features;
 `tgn.py`: features and memory). Then every layer, lowest first, computes all its new parts in one go.
 """
 
@@ -17,19 +17,16 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from cody.engine.attention import Decoder, Maps
-from cody.engine.compiled_layers import CompiledLayer, CompiledLinkDecoder
-from cody.engine.kept_only import scores_of_kept
-from cody.engine.layer import Below, EventInputs, Layer, Reach
+from cody.engine.layer import Below, CompiledLayer, CompiledLinkDecoder, EventInputs, Layer, LinkDecoder, Reach
 from cody.engine.library import library
-from cody.engine.links import LinkScorer
+from cody.engine.links import InputsWithout, LinkScorer, LinksWithout
 from cody.engine.masks import EditableEvents, Masks, Windows
 from cody.engine.replay import Replay
-from cody.engine.rows import numbered_rows
 from cody.engine.selfcheck import CheckedSession
+from cody.engine.short import scores_of_kept
 from cody.engine.threads import one_thread
-from cody.engine.vectors import Products, Vectors
+from cody.engine.vectors import Vectors, numbered_rows
 from cody.engine.weights import Weights
-from cody.engine.without import InputsWithout, LinksWithout
 from cody.errors import CallError
 from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph, check_queries, check_query, sorted_unique
 from cody.models.contract import AttentionLayer, Change, Margin, check_changes, first_score
@@ -170,18 +167,6 @@ class QueryWorkspace:
                 reference = self.model.reference_of_links(self.links, changes[place])
                 scores[place] = reference.scores(self.links, changes[place : place + 1])[0]
         return scores
-
-
-class LinkDecoder:
-    """Scores of links between vectors of the last layer; `CompiledLinkDecoder` does the same in the library."""
-
-    def __init__(self, decoder: Decoder) -> None:
-        self.decoder = decoder
-        self.source, self.target = Products(decoder.source), Products(decoder.target)
-
-    def score(self, values: FloatArray, source: IntArray, target: IntArray) -> FloatArray:
-        """The scores of links, of each class, between vectors of a table. [≥ ids, d], [n], [n] → [n] or [n, classes]"""
-        return self.decoder.score(self.source.of(values, source), self.target.of(values, target))
 
 
 class FastSession(CheckedSession):
@@ -345,3 +330,52 @@ class FastModel:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.graph}, {self.weights.sizes.dimension} dimensions)"
+
+
+class FeatureInputs:
+    """Node features, which no change of the past can change; the id of a node's input is the node."""
+
+    exact = True
+    size = most = 0  # they are not remembered for a query
+
+    def __init__(self, features: FloatArray | None, editable: EditableEvents, nodes: IntArray) -> None:
+        self.values = None if features is None else features[nodes]
+        self.depends = np.zeros((len(nodes), editable.words), dtype=np.uint64)
+
+    def exactly(self) -> FeatureInputs:
+        return self
+
+    def finer(self) -> FeatureInputs:
+        return self
+
+    def begin(self, changes: Masks) -> None:
+        pass
+
+    def plan(self, nodes: IntArray, masks: Masks, change: IntArray) -> IntArray:
+        return nodes
+
+    def compute(self, plan: IntArray) -> IntArray:
+        return plan
+
+
+class FastTGAT(FastModel):
+    """A TGAT, equal to its `Replay`."""
+
+    def __init__(self, network: Any, graph: TemporalGraph, *, dtype: Any = np.float64) -> None:
+        super().__init__(network, graph, has_inputs=graph.node_features is not None, dtype=dtype)
+
+    def attended(self, query: Query) -> IntArray:
+        """The rows that all layers together attend to with nothing changed. Ascending."""
+        nodes, sizes = sorted_unique(np.array([query.src, query.dst])), self.weights.sizes
+        rows = nodes[:0]
+        for _ in range(sizes.layers):  # one hop further with each layer
+            rows = self.graph.recent(nodes, query.before, sizes.neighbours)
+            rows = sorted_unique(rows[rows >= 0])
+            nodes = sorted_unique(np.concatenate([nodes, self.graph.src[rows], self.graph.dst[rows]]))
+        return rows
+
+    def inputs(self, query: Query, editable: EditableEvents, nodes: IntArray) -> Inputs:
+        return FeatureInputs(self.features, editable, nodes)
+
+    def inputs_as_they_are(self, nodes: IntArray, before: IntArray) -> FloatArray | None:
+        return None if self.features is None else self.features[nodes]

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cody.graph import TemporalGraph
+
 FOLDER = Path(__file__).parent
 SOURCES = ("follow.c", "layers.c", "products.c", "numbers.h", "products.h", "tile.h")
 NO_ROOM, DAMAGED = -1, -2  # what its functions return instead of a count
@@ -109,6 +111,12 @@ def source_number() -> int:
 def structure(name: str, **fields: Any) -> type[ctypes.Structure]:
     """A structure of the library."""
     return type(name, (ctypes.Structure,), {"_fields_": list(fields.items())})
+
+
+def graph_columns(graph: TemporalGraph) -> dict[str, NDArray[Any]]:
+    """Ends of events and lists of the events of each node, as the library reads them."""
+    dtypes = {"src": np.int32, "dst": np.int32, "offsets": np.int64, "incidence": np.int64}  # as graphs have them
+    return {name: np.ascontiguousarray(getattr(graph, name), dtype) for name, dtype in dtypes.items()}
 
 
 def check_count(returned: int) -> int:

@@ -11,16 +11,16 @@ what each depends on (`_dependencies`), then turn the columns around: which vers
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from cody.engine import compiled
-from cody.engine.library import library
+from cody.engine.library import Number, Pointer, contiguous, graph_columns, library, structure
 from cody.engine.masks import EditableEvents, Masks
-from cody.engine.node_order import ORDER_OF_ROWS, NodeOrder
+from cody.engine.vectors import Vectors
 from cody.engine.versions import index_of, latest_event
 from cody.graph import BoolArray, IntArray, Query, TemporalGraph, sorted_unique
 from cody.graph.grid import Grid
@@ -28,6 +28,84 @@ from cody.utils.deadline import check_deadline
 
 NO_VERSION = -1  # before a node's first event: the memory is zero
 AFTER_ALL = np.iinfo(np.int64).max  # a time rank
+
+_Log = structure(
+    "_Log",
+    **dict.fromkeys(("src", "dst", "offsets", "incidence", "events"), Pointer),
+    **dict.fromkeys(("event_count", "batch", "oldest"), Number),
+    seen=Pointer,
+    words=Number,
+)
+
+# Versions that changes may concern, by index, and those they are computed from; `NO_VERSION`: none. [m] each
+Traced = tuple[IntArray, ...]  # versions; `own`, `other` and `previous` of each, as in `VersionColumns`
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeOrder:
+    """Versions of a node that do not count in the order of their rows.
+
+    A node's memory after a batch is its last version in it. In our own models that is the one of its last row. In those
+    of other libraries, events of the same time may count in another order, which depends on the node: the side it is
+    on. And the message of an earlier batch may count once more, instead of those of the same time in a later one.
+
+    There are groups of versions, each of one node and one batch and side by side in the order of rows. Each member
+    takes the place, in the order of rows, of a member of its group.
+    """
+
+    members: IntArray  # [m] indices of versions, ascending
+    place: IntArray  # [m] the member whose place each takes
+    at_place: IntArray  # [m] the member that takes the place of each
+    begins: IntArray  # [m] the first row of the group
+    ends: IntArray  # [m] the last row of the group
+    repeating: IntArray  # [r] indices of versions that are made by the message of an earlier event, ascending
+    message: IntArray  # [r] the row of that event
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is the order of rows, without an exception."""
+        return not len(self.members) and not len(self.repeating)
+
+    def counting(self, index: IntArray) -> IntArray:
+        """Of the versions that are the latest by row, those that count. [n] → [n]"""
+        found, member = find(index, self.members)
+        counting = index.copy()
+        counting[found] = self.at_place[member]
+        return counting
+
+    def rows(self, index: IntArray) -> IntArray:
+        """The rows in whose places versions count. [n] → [n]"""
+        found, member = find(index, self.members)
+        rows = index // 2
+        rows[found] = self.place[member] // 2
+        return rows
+
+    def messages(self, index: IntArray) -> IntArray:
+        """The rows of the events that make versions. [n] → [n]"""
+        found, which = find(index, self.repeating)
+        rows = index // 2
+        rows[found] = self.message[which]
+        return rows
+
+    def is_cut(self, index: IntArray, before: int) -> bool:
+        """Whether a query sees only a part of the group of one of these versions."""
+        _, member = find(index, self.members)
+        return bool(((self.begins[member] < before) & (self.ends[member] >= before)).any())
+
+
+def find(numbers: IntArray, among: IntArray) -> tuple[IntArray, IntArray]:
+    """Which of the numbers are among ascending ones, and where they stand there. [n], [m] → [k], [k]
+
+    >>> find(np.array([7, 4, 1]), np.array([1, 3, 7]))
+    (array([0, 2]), array([2, 0]))
+    """
+    place = np.searchsorted(among, numbers)
+    inside = np.flatnonzero(place < len(among))
+    found = inside[among[place[inside]] == numbers[inside]]
+    return found, place[found]
+
+
+ORDER_OF_ROWS = NodeOrder(*[np.zeros(0, dtype=np.int64)] * 7)
 
 
 class RaggedArray(NamedTuple):
@@ -51,15 +129,6 @@ class RaggedArray(NamedTuple):
         return self.numbers[first[whose] + np.arange(len(whose))], whose
 
 
-class TracedVersions(NamedTuple):
-    """Versions that changes may concern, and those they are computed from, by index; `NO_VERSION`: none."""
-
-    versions: IntArray  # [m]
-    own: IntArray  # [m] the node's latest possible version at the start of the batch
-    other: IntArray  # [m] the other node's
-    previous: IntArray  # [m] what the node has instead if the event may be absent, and is
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class VersionColumns:
     """Versions as columns, in the order of their index. A version is known by its place in them; 0: none.
@@ -78,12 +147,20 @@ class VersionColumns:
     latest: IntArray  # [nodes] the latest possible version of each node before the query
     traced: IntArray  # [m] the versions that changes may concern; the columns of all others are empty
 
+    @property
+    def for_library(self) -> tuple[IntArray, ...]:
+        """The versions that changes may concern, then all versions' parents and bits, as the library reads them."""
+        return self.traced, self.own, self.other, self.previous, self.bit
+
     def kept_each(self, versions: IntArray, masks: Masks) -> IntArray:
         """The latest version at or before each whose event happened, each under its own mask. [n], [n, w] → [n]"""
         loaded = library()
         if loaded is None:
             return self.kept(versions, masks, np.arange(len(versions)))
-        return compiled.kept(loaded, versions, (self.previous, self.bit, self.imagined), masks)
+        versions, masks = np.array(versions), contiguous(masks)
+        columns = self.previous, self.bit, self.imagined, masks, versions
+        loaded.lineage_kept(*masks.shape, *(array.ctypes.data for array in columns))
+        return versions
 
     def kept(self, versions: IntArray, masks: Masks, change: IntArray) -> IntArray:
         """The latest version at or before each whose event happened, under one of the masks. [m], [n, w], [m] → [m]"""
@@ -97,14 +174,6 @@ class VersionColumns:
             versions[doubtful] = self.previous[versions[doubtful]]
             doubtful = doubtful[self.bit[versions[doubtful]] >= 0]
         return versions
-
-
-class Dependencies(NamedTuple):
-    """What versions can depend on. w = words of a mask."""
-
-    parents: Masks  # [V, w] the events that the value can depend on
-    memory: Masks  # [V, w] the same for the node's memory right after: the event may be absent
-    level: IntArray  # [V] above the levels of all versions that it may be computed from; -1: it is not traced
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,17 +220,17 @@ class Lineage(VersionColumns):
             columns = _columns(graph, editable, latest, found, node_order)
         else:
             columns = _traced(loaded, graph, grid, editable, latest)
-        depends = _dependencies(graph, grid, editable.words, columns, node_order, loaded)
-        children = _children(columns, depends.memory, loaded)
-        count = depends.level.max(initial=-1) + 2
-        narrow = depends.level.astype(np.int16) if count < np.iinfo(np.int16).max else depends.level  # sorts in no time
-        below = np.cumsum(np.bincount(depends.level + 1, minlength=count))  # how many are on lower levels than each
+        parents, memory, level = _dependencies(graph, grid, editable.words, columns, node_order, loaded)
+        children = _children(columns, memory, loaded)
+        count = level.max(initial=-1) + 2
+        narrow = level.astype(np.int16) if count < np.iinfo(np.int16).max else level  # sorts in no time
+        below = np.cumsum(np.bincount(level + 1, minlength=count))  # how many are on lower levels than each
         unchanged, first = np.zeros((1, editable.words), dtype=np.uint64), np.zeros(len(columns.index), dtype=np.int64)
         return cls(
             **{field.name: getattr(columns, field.name) for field in fields(columns)},
             editable=editable,
-            parents=depends.parents,
-            memory=depends.memory,
+            parents=parents,
+            memory=memory,
             order=np.argsort(narrow, kind="stable")[below[0] :],
             level_starts=below - below[0],
             children=children,
@@ -190,7 +259,7 @@ class Lineage(VersionColumns):
 
 def _trace(
     graph: TemporalGraph, grid: Grid, editable: EditableEvents, nodes: IntArray, found: IntArray, node_order: NodeOrder
-) -> TracedVersions:
+) -> Traced:
     """The versions `found` of `nodes`, and all that they may depend on, as far as changes may concern them.
 
     A version older than every editable event cannot change. An event can be the latest one that happened only if all
@@ -206,7 +275,7 @@ def _trace(
         found, first = np.unique(found[fresh], return_index=True)  # many versions share their parents
         nodes = nodes[fresh][first]
         if not len(found):
-            return TracedVersions(*(np.concatenate(column) for column in zip(*traced, strict=True)))
+            return tuple(np.concatenate(column) for column in zip(*traced, strict=True))
         seen[found] = True
         rows, places = found // 2, node_order.rows(found)
         others, start = graph.other_end(node_order.messages(found), nodes), grid.line(graph.next_real(rows))
@@ -244,17 +313,13 @@ def _latest(
 
 
 def _columns(
-    graph: TemporalGraph, editable: EditableEvents, latest: IntArray, found: TracedVersions, node_order: NodeOrder
+    graph: TemporalGraph, editable: EditableEvents, latest: IntArray, found: Traced, node_order: NodeOrder
 ) -> VersionColumns:
     """Number the versions that were found, and those that they are computed from."""
     index = sorted_unique(np.concatenate([[NO_VERSION], latest, *found]))
-    traced = np.searchsorted(index, found.versions)
-
-    def column(parents: IntArray) -> IntArray:
-        places = np.zeros(len(index), dtype=np.int64)
-        places[traced] = np.searchsorted(index, parents)
-        return places
-
+    traced, *places = (np.searchsorted(index, versions) for versions in found)
+    own, other, previous = parents = np.zeros((3, len(index)), dtype=np.int64)
+    parents[:, traced] = places
     row, bit = index // 2, np.full(len(index), -1)
     bits = editable.columns(row[traced])
     bit[traced] = np.where(bits < len(editable.events), bits, -1)
@@ -262,9 +327,9 @@ def _columns(
         index=index,
         row=row,
         message=node_order.messages(index),
-        own=column(found.own),
-        other=column(found.other),
-        previous=column(found.previous),
+        own=own,
+        other=other,
+        previous=previous,
         bit=bit,
         imagined=row >= graph.num_events,
         latest=np.searchsorted(index, latest),
@@ -276,23 +341,48 @@ def _traced(
     loaded: Any, graph: TemporalGraph, grid: Grid, editable: EditableEvents, latest: IntArray
 ) -> VersionColumns:
     """What `_trace` and `_columns` find, by the compiled library."""
-    found = compiled.trace(loaded, graph, grid, latest, editable.events)
-    row = found.index // 2
-    columns = {field.name: getattr(found, field.name) for field in fields(found)}
-    return VersionColumns(**columns, row=row, message=row, imagined=np.zeros(len(row), dtype=bool))
+    events = editable.events
+    seen = np.zeros(2 * graph.num_events // 64 + 1, dtype=np.uint64)  # a bit for each version of the log
+    known = latest[latest >= 0]
+    np.bitwise_or.at(seen, known // 64, np.uint64(1) << (known % 64).astype(np.uint64))
+    arrays = graph_columns(graph) | {"events": contiguous(events), "seen": seen}
+    addresses = {name: array.ctypes.data for name, array in arrays.items()}
+    oldest = int(events[0]) if len(events) else graph.num_events + 32  # no word has a version that is so late
+    log = _Log(event_count=len(events), batch=grid.size, oldest=oldest, words=len(seen), **addresses)
+    table, word, count = Vectors(5, np.int64), Number(int(known.max(initial=0)) // 64), 0
+    while word.value >= 2 * oldest // 64:
+        check_deadline()
+        table.length = count
+        table.reserve(max(64, count))
+        room = table.values.ctypes.data, len(table.values)
+        count = loaded.lineage_trace(ctypes.byref(log), *room, ctypes.byref(word), count)
+    before = np.empty(len(seen), dtype=np.int32)
+    versions = 1 + loaded.lineage_count(ctypes.byref(log), before.ctypes.data)
+    index, own, other, previous = np.zeros((4, versions), dtype=np.int64)
+    bit, traced = np.full(versions, -1), np.empty(count, dtype=np.int64)
+    filled = (array.ctypes.data for array in (index, own, other, previous, bit, traced))
+    loaded.lineage_columns(ctypes.byref(log), before.ctypes.data, table.values.ctypes.data, count, *filled)
+    row, imagined = index // 2, np.zeros(versions, dtype=bool)
+    places = np.searchsorted(index, latest)
+    return VersionColumns(index, row, row, own, other, previous, bit, imagined, places, traced)
 
 
 def _dependencies(
     graph: TemporalGraph, grid: Grid, words: int, versions: VersionColumns, node_order: NodeOrder, loaded: Any
-) -> Dependencies:
-    """What versions can depend on. Parents are of earlier batches, so that batches go one after the other."""
+) -> tuple[Masks, Masks, IntArray]:
+    """What versions can depend on. Parents are of earlier batches, so that batches go one after the other.
+
+    For each version the events that its value can depend on, those that the node's memory right after can depend on
+    (the event may be absent), and its level, above those of all versions that it may be computed from; -1: it is not
+    traced. → [V, w], [V, w], [V]
+    """
     parents: Masks = np.zeros((len(versions.index), words), dtype=np.uint64)
     memory = parents.copy()
+    level, deepest = np.full((2, len(versions.index)), -1)  # deepest: that the node's memory right after may have
     if loaded is not None:
-        columns = (versions.own, versions.other, versions.previous, versions.bit)
-        return Dependencies(parents, memory, compiled.depend(loaded, versions.traced, columns, (parents, memory)))
-    level = np.full(len(versions.index), -1)
-    deepest = level.copy()  # [V] the highest level that the node's memory right after may have
+        arrays = *map(contiguous, versions.for_library), parents, memory, level, deepest
+        loaded.lineage_depend(len(versions.traced), words, *(array.ctypes.data for array in arrays))
+        return parents, memory, level
     rows = versions.row[versions.traced]
     order = np.argsort(graph.time_rank(node_order.rows(versions.index[versions.traced])))
     batches = grid.number(graph.next_real(rows))[order]
@@ -308,7 +398,7 @@ def _dependencies(
             memory[version, word] |= np.uint64(1 << bit)
             deepest[version] = max(deepest[version], deepest[previous])
         deepest[some[~memory[some].any(axis=1)]] = -1
-    return Dependencies(parents, memory, level)
+    return parents, memory, level
 
 
 def _children(versions: VersionColumns, memory: Masks, loaded: Any) -> RaggedArray:
@@ -316,8 +406,13 @@ def _children(versions: VersionColumns, memory: Masks, loaded: Any) -> RaggedArr
     traced = versions.traced
     changes: BoolArray = np.any(memory, axis=1)
     if loaded is not None:
-        columns = versions.own, versions.other, versions.previous, versions.bit
-        return RaggedArray(*compiled.children(loaded, traced, columns, changes))
+        lengths = np.zeros(len(changes), dtype=np.int64)
+        given = len(traced), *(array.ctypes.data for array in (*versions.for_library, changes))
+        loaded.lineage_children(*given, lengths.ctypes.data, None)
+        starts = np.cumsum(lengths) - lengths
+        numbers, following = np.empty(int(lengths.sum()), dtype=np.int64), starts.copy()
+        loaded.lineage_children(*given, following.ctypes.data, numbers.ctypes.data)
+        return RaggedArray(numbers, lengths, starts)
     pairs = [(traced[:0], traced[:0])]
     child, parent = np.concatenate([traced, traced]), np.concatenate([versions.own[traced], versions.other[traced]])
     while len(child):

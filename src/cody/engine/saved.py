@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from cody.engine.fast import FastTGAT
 from cody.engine.replay import Replay
-from cody.engine.tgat import FastTGAT
 from cody.engine.tgn import FastTGN
 from cody.engine.versions import Watch
 from cody.engine.weights import Weights

@@ -1,7 +1,7 @@
 """The fast TGN: the memory of each node under any change, from the table of all versions.
 
-`lineage.py` says which versions a change may concern; all others stand in the table. `pure.py` and `compiled.py` are
-two forms of computing those, with the same values up to rounding; `memory.py` keeps what they compute.
+`lineage.py` says which versions a change may concern; all others stand in the table. `memory.py` keeps the values of
+those, and computes them in numpy; `compiled.py` does that too, with the same values up to rounding.
 """
 
 from __future__ import annotations
@@ -18,15 +18,13 @@ from cody.engine.fast import FastModel, Inputs
 from cody.engine.layer import KnownVectors, VectorRequest
 from cody.engine.library import library
 from cody.engine.lineage import Lineage
+from cody.engine.links import MemoryWithout
 from cody.engine.masks import EditableEvents, Masks
-from cody.engine.memory import GateMaps, Gates, MemoryStore, UsualVersions, VersionedMemory
-from cody.engine.pure import PureFollow
+from cody.engine.memory import GateMaps, Gates, MemoryStore, PureFollow, UsualVersions, VersionedMemory
 from cody.engine.replay import MemoryState, Replay
-from cody.engine.rows import numbered_rows
 from cody.engine.short import ShortReplay
-from cody.engine.vectors import NearDuplicates, Vectors
+from cody.engine.vectors import NearDuplicates, Vectors, numbered_rows
 from cody.engine.versions import Watch, index_of, latest_event
-from cody.engine.without import MemoryWithout
 from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph
 from cody.graph.grid import Grid
 from cody.models.contract import Change

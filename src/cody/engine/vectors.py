@@ -1,4 +1,6 @@
-"""Tables of vectors that grow while a session lasts, and which of their vectors are nearly the same."""
+"""Tables that grow while a session lasts: vectors, their products with a matrix, which of them are nearly the same, and
+rows of integers, numbered as they come.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from cody.engine.products import Matrix
+from cody.engine.library import address, check_count, contiguous, library
+from cody.engine.masks import Masks
 from cody.graph import BoolArray, FloatArray, IntArray, sorted_unique
 
 PRODUCTS_KEPT = 4096  # of one matrix: more would cost more memory than they save time
@@ -37,6 +40,67 @@ class Vectors:
             grown = np.empty((max(stop, 4 * len(self.values)), self.values.shape[1]), dtype=self.values.dtype)
             grown[: self.length] = self.values[: self.length]
             self.values = grown
+
+
+class Matrix:
+    """A matrix that vectors are multiplied with, and what is added to each product.
+
+    The compiled library multiplies a few vectors several times as fast as numpy, which prepares the matrix anew for
+    each call. There, a product does not depend on which others are computed with it.
+
+    Args:
+        array: The matrix. [depth, width]
+        added: What is added; None: nothing. [width]
+    """
+
+    def __init__(self, array: FloatArray, added: FloatArray | None = None) -> None:
+        self.array = contiguous(array)
+        self.added = np.zeros(array.shape[1], array.dtype) if added is None else contiguous(added)
+        self._library: Any = None
+        self._handle: int | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Matrix, (self.array, self.added)
+
+    def __del__(self) -> None:
+        if self._handle:
+            self._library.matrix_close(self._handle)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.array.dtype
+
+    @property
+    def width(self) -> int:
+        """Of the products."""
+        return int(self.array.shape[1])
+
+    def handle(self, loaded: Any) -> int:
+        """The matrix as the library has it."""
+        if self._handle is None:
+            numbers = map(address, (self.array, self.added))
+            handle = loaded.matrix_open(*self.array.shape, self.dtype.itemsize, *numbers)
+            if not handle:
+                raise MemoryError
+            self._library, self._handle = loaded, handle
+        return self._handle
+
+    def times(self, table: FloatArray, ids: IntArray | None = None, out: FloatArray | None = None) -> FloatArray:
+        """The products of the vectors `ids` of a table, or of all of them. [≥ ids, depth], [n] → [n, width]"""
+        loaded = library()
+        if loaded is None:
+            values = (table if ids is None else table[ids]).astype(self.dtype, copy=False)
+            out = np.matmul(values, self.array, out=out)
+            out += self.added
+            return out
+        if table.dtype != self.dtype:
+            table, ids = (table if ids is None else table[ids]).astype(self.dtype), None
+        table, ids = contiguous(table), None if ids is None else contiguous(ids)
+        count = len(table) if ids is None else len(ids)
+        out = np.empty((count, self.width), self.dtype) if out is None else out
+        arrays = address(table), None if ids is None else address(ids), table.shape[1], address(out)
+        loaded.matrix_multiply(self.handle(loaded), self.dtype.itemsize, count, *arrays, out.strides[0] // out.itemsize)
+        return out
 
 
 class Products:
@@ -133,3 +197,72 @@ class NearDuplicates:
 
     def _close(self, one: FloatArray, other: FloatArray) -> BoolArray:
         return np.abs(one - other).max(axis=1, initial=0.0) <= self.most
+
+
+class PureRows:
+    """The rows that were seen so far, each with its number: 0, 1, 2, … in the order in which they came.
+
+    >>> rows = PureRows()
+    >>> rows.find(np.array([[4, 4], [7, 1], [4, 4]]))
+    (array([0, 1, 0]), array([0, 1]))
+    >>> rows.find(np.array([[7, 1], [9, 9]]))
+    (array([1, 2]), array([1]))
+    """
+
+    def __init__(self) -> None:
+        self.numbers: dict[bytes, int] = {}
+
+    def find(self, rows: IntArray) -> tuple[IntArray, IntArray]:
+        """The numbers of rows, and the places where new ones stand first. [n, width] → [n], [m]"""
+        content, width, known = rows.tobytes(), rows.shape[1] * rows.itemsize, self.numbers
+        before = len(known)
+        keys = (content[start : start + width] for start in range(0, len(content), width))
+        numbers = np.array([known.setdefault(key, len(known)) for key in keys], dtype=np.int64)
+        _, first = np.unique(numbers, return_index=True)
+        return numbers, first[np.searchsorted(numbers[first], before) :]
+
+    def find_masked(self, nodes: IntArray, masks: Masks, depends: Masks) -> tuple[IntArray, IntArray]:
+        """The same of nodes with the part of their masks that each depends on. [n], [n, w], [nodes, w] → [n], [m]"""
+        masks = masks & depends[nodes]
+        return self.find(np.concatenate([nodes[:, None], masks.view(np.int64)], axis=1))
+
+
+class CompiledRows:
+    """The same, by the compiled library."""
+
+    def __init__(self, loaded: Any, width: int) -> None:
+        self.library, self.width = loaded, width
+        self.handle = loaded.rows_open(width)
+        if not self.handle:
+            raise MemoryError
+
+    def __del__(self) -> None:
+        if getattr(self, "handle", None):
+            self.library.rows_close(self.handle)
+
+    def find(self, rows: IntArray) -> tuple[IntArray, IntArray]:
+        """The numbers of rows, and the places where new ones stand first. [n, width] → [n], [m]"""
+        rows = contiguous(rows)
+        numbers, new = np.empty((2, len(rows)), dtype=np.int64)
+        return numbers, new[
+            : check_count(self.library.rows_find(self.handle, len(rows), *map(address, (rows, numbers, new))))
+        ]
+
+    def find_masked(self, nodes: IntArray, masks: Masks, depends: Masks) -> tuple[IntArray, IntArray]:
+        """The same of nodes with the part of their masks that each depends on. [n], [n, w], [nodes, w] → [n], [m]"""
+        nodes, masks, (numbers, new) = contiguous(nodes), contiguous(masks), np.empty((2, len(nodes)), dtype=np.int64)
+        arrays = nodes, masks, contiguous(depends), np.empty(self.width), numbers, new
+        found = self.library.layer_find(self.handle, len(nodes), self.width - 1, *map(address, arrays))
+        return numbers, new[: check_count(found)]
+
+    def all(self) -> IntArray:
+        """The rows, in the order of their numbers. [count, width]"""
+        content = np.empty((self.library.rows_all(self.handle, None), self.width), dtype=np.int64)
+        self.library.rows_all(self.handle, address(content))
+        return content
+
+
+def numbered_rows(width: int) -> PureRows | CompiledRows:
+    """An empty collection of rows of 8-byte integers."""
+    loaded = library()
+    return PureRows() if loaded is None else CompiledRows(loaded, width)
