@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 
-from cody.engine import FastTGAT, FastTGN, attention, compiled, fast, library, tgn, vectors
+from cody.engine import FastTGAT, FastTGN, attention, compiled, fast, library, lineage, tgn, vectors
 from cody.engine.layer import CompiledLayer, Layer
 from cody.engine.lineage import Lineage
 from cody.engine.masks import EditableEvents
@@ -85,14 +85,14 @@ def test_both_forms_find_the_same_versions_and_what_they_depend_on(monkeypatch, 
     rows = rng.choice(query.before, min(query.before, int(rng.integers(0, 90))), replace=False).tolist()
     nodes = sorted_unique(rng.integers(0, graph.num_nodes, 5))
     editable = EditableEvents(graph, query, rows)
-    used = []
-    for name in ("trace", "depend"):
-        form = getattr(compiled, name)
-        monkeypatch.setattr(compiled, name, lambda *given, name=name, form=form: used.append(name) or form(*given))
+    used, loaded = [], library.library()
+    for name in ("lineage_columns", "lineage_depend"):
+        form = getattr(loaded, name)
+        monkeypatch.setattr(loaded, name, lambda *given, name=name, form=form: used.append(name) or form(*given))
     pure, quick = in_each_form(
         monkeypatch, partial(Lineage.of, graph, Grid((1, 7, 50)[seed % 3]), query, editable, nodes)
     )
-    assert used == ["trace", "depend"]
+    assert used == ["lineage_columns", "lineage_depend"]
     for column in ("index", "own", "other", "previous", "bit", "parents", "memory", "latest"):
         np.testing.assert_array_equal(getattr(quick, column), getattr(pure, column))
     masks = editable.masks([frozenset(rng.permutation(rows)[: number * 9].tolist()) for number in range(8)])
@@ -292,7 +292,7 @@ STRUCTURES = [
     (compiled, "Setup"),
     (compiled, "Memories"),
     (compiled, "Missing"),
-    (compiled, "Log"),
+    (lineage, "Log"),
     (attention, "Source"),
 ]
 

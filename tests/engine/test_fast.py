@@ -15,7 +15,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cody.engine import FastTGAT, FastTGN, Replay, compiled, fast, fast_model, load_model, memory, pure, tgn
+from cody.engine import FastTGAT, FastTGN, Replay, compiled, fast, fast_model, load_model, memory, tgn
 from cody.engine.vectors import NearDuplicates
 from cody.engine.weights import Weights
 from cody.graph import Query, TemporalGraph
@@ -385,7 +385,7 @@ def test_where_there_are_many_versions_a_few_changes_are_followed_at_a_time(mode
     graph, network, query, removals = model_and_sets
     expected = engine(network, graph).logits(query, removals)
     followed = []
-    for form in (pure.PureFollow, compiled.CompiledFollow):
+    for form in (memory.PureFollow, compiled.CompiledFollow):
         follow = form.follow
         monkeypatch.setattr(
             form,

@@ -169,9 +169,6 @@ class FollowedMemory:
         seen_in_part = query.before > cut and (lineage.row[repeating] >= cut).any()
         return not len(edited) and not seen_in_part and not self.node_order.is_cut(lineage.index, query.before)
 
-    def read_versions(self, index: IntArray) -> FloatArray:
-        return self.table.read(index).astype(self.weights.dtype)
-
 
 class SimultaneousEvents(NamedTuple):
     """Events of one node and one time, in the order of rows, where they do not count in it. [m] each"""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cody.engine.library import Number, Pointer, address, library, structure
+from cody.engine.library import address, library, structure
 from cody.engine.vectors import Matrix
 from cody.engine.weights import Weights
 from cody.graph import FloatArray, IntArray
@@ -20,7 +20,7 @@ MANY = 512  # at once where nothing is gathered: bounds the temporary memory
 
 Source = tuple[FloatArray, IntArray]  # a table of vectors, and where those of nodes stand in it: [≥ ids, width], [n, …]
 
-_Source = structure("_Source", table=Pointer, ids=Pointer, width=Number, ids_stride=Number)
+_Source = structure("_Source", "*table *ids width ids_stride")
 
 
 def _matvec(matrices: FloatArray, vectors: FloatArray) -> FloatArray:

@@ -21,44 +21,23 @@ import json
 import logging
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cody.engine import versions
 from cody.engine.replay import MemoryState
-from cody.engine.versions import (
-    DOUBLE,
-    SINGLE,
-    VersionTable,
-    Watch,
-    Words,
-    WrittenBatch,
-    batch_rows,
-    checksums,
-    clear_lock,
-    clear_unused,
-    digest_of,
-    happen,
-    index_of,
-    latest_event,
-    next_versions,
-    open_versions,
-    open_whole,
-    precision_for,
-    shape_of,
-    state_at_first,
-    versions_in_memory,
-)
+from cody.engine.versions import DOUBLE, SINGLE, VersionTable, Watch, Words, WrittenBatch, next_versions
 from cody.engine.weights import Weights
 from cody.errors import CallError, first_line
 from cody.graph import BoolArray, FloatArray, IntArray, TemporalGraph, is_in, sorted_unique
 from cody.utils.deadline import check_deadline
-from cody.utils.files import is_as_written, locked, with_checksum
+from cody.utils.files import is_as_written, with_checksum
 
 MOST_COMPUTED = 10  # versions, to get one that others are computed from
 WHOLE_UP_TO = 4 * 10**9  # bytes of a whole table; of a larger one a part is stored, unless `CHOICE` says otherwise
@@ -90,9 +69,9 @@ class CheckpointedTable:
             raise FileNotFoundError(file)
         self.rows = header.rows  # how many events it has
         self.key = np.uint64(int(layout.digest[:16], 16))
-        versions = 2 * graph.num_events
-        self.sums: NDArray[np.uint64] = _mapped(file, np.uint64, layout.sums, (versions,))
-        self.places: NDArray[np.int32] = _mapped(file, np.int32, layout.places, (versions,))  # or minus the cost
+        count = 2 * graph.num_events
+        self.sums: NDArray[np.uint64] = _mapped(file, np.uint64, layout.sums, (count,))
+        self.places: NDArray[np.int32] = _mapped(file, np.int32, layout.places, (count,))  # or minus the cost
         self.checkpoints: Words = _mapped(file, np.uint32, layout.checkpoints, (header.stored, layout.words))
         self.complained = False
 
@@ -122,13 +101,11 @@ class CheckpointedTable:
 
     def state(self, line: int) -> tuple[MemoryState, IntArray]:
         """The memory of all nodes at a line of the batch grid, and what its versions cost. → [nodes]"""
-        nodes, state = np.arange(self.graph.num_nodes), state_at_first(self.network, self.graph, self.dtype)
-        rows, cost = latest_event(self.graph, nodes, line), np.zeros(len(nodes), dtype=np.int64)
-        known = rows >= 0
-        index = index_of(self.graph, rows[known], nodes[known])
-        state.memory[known], state.updated[known] = self.read(index), self.graph.time[rows[known]]
-        cost[known] = np.maximum(-self.places[index], 0)
-        return state._replace(row=line), cost
+        nodes = np.arange(self.graph.num_nodes)
+        state = MemoryState(line, *versions.memory_before(self.graph, nodes, line, self.read))
+        rows = versions.latest_event(self.graph, nodes, line)
+        places = self.places[versions.index_of(self.graph, np.maximum(rows, 0), nodes)]
+        return state, np.where(rows >= 0, np.maximum(-places.astype(np.int64), 0), 0)
 
     def _read(self, wanted: IntArray) -> FloatArray:
         """The versions at `wanted`, which ascend. [n] → [n, d]"""
@@ -174,7 +151,7 @@ class CheckpointedTable:
     def _of_one_batch(self, index: IntArray) -> FloatArray:
         """Versions of one batch, computed with all others of it. [n] → [n, d]"""
         network, graph = self.network, self.graph
-        rows = batch_rows(graph, network, int(index[0]) // (2 * network.sizes.batch) * network.sizes.batch)
+        rows = versions.batch_rows(graph, network, int(index[0]) // (2 * network.sizes.batch) * network.sizes.batch)
         first = 2 * int(rows[0])
         own, other = self._parents(first + np.arange(len(rows)))
         wanted = _present(own, other)
@@ -201,8 +178,8 @@ class CheckpointedTable:
         source, target = graph.src[rows].astype(np.int64), graph.dst[rows].astype(np.int64)
         nodes = np.concatenate([np.where(is_target, target, source), np.where(is_target, source, target)])
         line = rows // self.network.sizes.batch * self.network.sizes.batch
-        written = latest_event(graph, nodes, np.concatenate([line, line]))
-        own, other = np.where(written >= 0, index_of(graph, written, nodes), -1).reshape(2, -1)
+        written = versions.latest_event(graph, nodes, np.concatenate([line, line]))
+        own, other = np.where(written >= 0, versions.index_of(graph, written, nodes), -1).reshape(2, -1)
         return own, other
 
     def _with_checkpoints(self, needed: _Needed) -> FloatArray:
@@ -228,26 +205,26 @@ class CheckpointedTable:
         intact[intact] = self._are_right(values, index[intact])
         return intact
 
-    def _are_right(self, versions: FloatArray, index: IntArray) -> BoolArray:
+    def _are_right(self, values: FloatArray, index: IntArray) -> BoolArray:
         """Whether versions have their checksums. [n, d], [n] → [n]"""
-        return checksums(versions.view(np.uint32), index, self.key) == self.sums[index]
+        return versions.checksums(values.view(np.uint32), index, self.key) == self.sums[index]
 
 
 class PartInMemory:
     """Rows of words with the versions that one session reads: see `VersionTable`.
 
     Args:
-        versions: the versions. [n, d]
+        values: the versions. [n, d]
         places: their rows. [n]
         count: of rows.
     """
 
-    def __init__(self, versions: FloatArray, places: IntArray, count: int) -> None:
-        words = np.ascontiguousarray(versions).view(np.uint32)
-        self.dtype, self.key = versions.dtype, np.uint64(0)  # it never leaves this process
+    def __init__(self, values: FloatArray, places: IntArray, count: int) -> None:
+        words = np.ascontiguousarray(values).view(np.uint32)
+        self.dtype, self.key = values.dtype, np.uint64(0)  # it never leaves this process
         self.words = np.zeros((count, words.shape[1] + 2), dtype=np.uint32)
         self.words[places, :-2] = words
-        self.words[places, -2:] = checksums(words, places, self.key)[:, None].view(np.uint32)
+        self.words[places, -2:] = versions.checksums(words, places, self.key)[:, None].view(np.uint32)
 
     def read(self, index: IntArray) -> FloatArray:
         """The versions in these rows. [n] → [n, d]"""
@@ -284,19 +261,19 @@ def _present(*parents: IntArray) -> IntArray:
     return found[np.searchsorted(found, 0) :]
 
 
-def _places(index: IntArray, versions: IntArray) -> IntArray:
+def _places(index: IntArray, wanted: IntArray) -> IntArray:
     """Where versions stand in `index`; -1 where there is none."""
-    return np.where(versions >= 0, np.searchsorted(index, versions), -1)
+    return np.where(wanted >= 0, np.searchsorted(index, wanted), -1)
 
 
-def _room(versions: FloatArray) -> FloatArray:
+def _room(values: FloatArray) -> FloatArray:
     """With a row of zeros at the end, which -1 names."""
-    return np.concatenate([versions, np.zeros_like(versions, shape=(1, versions.shape[1]))])
+    return np.concatenate([values, np.zeros_like(values, shape=(1, values.shape[1]))])
 
 
-def _written(graph: TemporalGraph, versions: IntArray) -> FloatArray:
+def _written(graph: TemporalGraph, index: IntArray) -> FloatArray:
     """When versions were written, 0 where there is none. [n] → [n]"""
-    return np.where(versions >= 0, graph.time[np.maximum(versions, 0) // 2], 0.0)
+    return np.where(index >= 0, graph.time[np.maximum(index, 0) // 2], 0.0)
 
 
 def open_memory_table(
@@ -315,21 +292,21 @@ def open_memory_table(
         watch: called while it is built, with how many events it has.
     """
     if folder is None:
-        return versions_in_memory(network, graph, dtype, watch)
+        return versions.versions_in_memory(network, graph, dtype, watch)
     chosen = os.environ.get(CHOICE, "")
     if chosen not in ("", "whole", "checkpoints"):
         raise CallError(f"{CHOICE}={chosen}: give whole or checkpoints, or leave it out")
-    rows, words = shape_of(network, graph, SINGLE)
+    rows, words = versions.shape_of(network, graph, SINGLE)
     is_large = 4 * rows * words > WHOLE_UP_TO
     is_double = dtype is not None and dtype != SINGLE
     if chosen == "whole" or not (chosen or is_large) or network.dtype != DOUBLE or is_double:
-        return open_versions(network, graph, dtype, folder, watch)
-    digest = digest_of(network, graph, SINGLE)
-    if not chosen and (whole := open_whole(network, graph, SINGLE, folder / f"{digest}.versions")) is not None:
+        return versions.open_versions(network, graph, dtype, folder, watch)
+    digest = versions.digest_of(network, graph, SINGLE)
+    if not chosen and (whole := versions.open_whole(network, graph, SINGLE, folder / f"{digest}.versions")) is not None:
         return whole  # it was built before
     file = folder / f"{digest}.checkpoints"
-    if not file.exists() and dtype is None and precision_for(network, graph) == DOUBLE:
-        return open_versions(network, graph, DOUBLE, folder, watch)
+    if not file.exists() and dtype is None and versions.precision_for(network, graph) == DOUBLE:
+        return versions.open_versions(network, graph, DOUBLE, folder, watch)
     return open_checkpoints(network, graph, file, watch)
 
 
@@ -338,25 +315,16 @@ def open_checkpoints(
 ) -> CheckpointedTable:
     """The table in this file, built if it is not there, or resumed. Of several processes, one builds it."""
     if (opened := _open(network, graph, file)) is not None:
-        clear_lock(file)
+        versions.clear_lock(file)
         return opened
-    unfinished = file.with_suffix(".unfinished")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with locked(file.with_suffix(".lock")):
-            if (opened := _open(network, graph, file)) is not None:
-                return opened  # another process was faster
-            started = time.monotonic()
-            _build(network, graph, unfinished, watch)
-            unfinished.replace(file)
-            logger.info("memory table of %d events built in %.1f s", graph.num_events, time.monotonic() - started)
+        build = partial(_build, network, graph, file.with_suffix(".unfinished"), watch)
+        return versions.built_once(file, partial(_open, network, graph, file), build, graph.num_events)
     except OSError as error:
         raise CallError(
             f"the memory table of {graph.num_events:,} events cannot be stored in {file.parent} ({first_line(error)}); "
             "the environment variable XDG_CACHE_HOME names another folder for the cache"
         ) from None
-    clear_unused(file)
-    return CheckpointedTable(network, graph, file)
 
 
 def _open(network: Weights, graph: TemporalGraph, file: Path) -> CheckpointedTable | None:
@@ -380,13 +348,13 @@ class _FileSections:
     """Where things stand in the file of a table, in bytes."""
 
     def __init__(self, network: Weights, graph: TemporalGraph) -> None:
-        versions = 2 * graph.num_events
-        self.digest = digest_of(network, graph, SINGLE)
+        count = 2 * graph.num_events
+        self.digest = versions.digest_of(network, graph, SINGLE)
         self.words = network.sizes.dimension  # of a version
         self.sums = HEADER
-        self.places = self.sums + 8 * versions
-        self.checkpoints = -(-(self.places + 4 * versions) // HEADER) * HEADER
-        self.usual_size = self.checkpoints + int(USUAL_SHARE * versions) * 4 * self.words
+        self.places = self.sums + 8 * count
+        self.checkpoints = -(-(self.places + 4 * count) // HEADER) * HEADER
+        self.usual_size = self.checkpoints + int(USUAL_SHARE * count) * 4 * self.words
 
     def header_of(self, file: Path) -> _Header | None:
         """What the file says of itself; None if it is not there, damaged, or of another table."""
@@ -407,14 +375,14 @@ class _FileSections:
         os.fsync(stream.fileno())
 
 
-def _build(network: Weights, graph: TemporalGraph, file: Path, watch: Watch | None) -> None:
-    """Write the table, from where the file ends."""
+def _build(network: Weights, graph: TemporalGraph, file: Path, watch: Watch | None) -> Path:
+    """Write the table, from where the file ends. Returns the file."""
     layout = _FileSections(network, graph)
     header = layout.header_of(file)
     cost: IntArray = np.zeros(graph.num_nodes, dtype=np.int64)
     if header is None:
         _begin(layout, file)
-        header, state = _Header(0, 0), state_at_first(network, graph, SINGLE)
+        header, state = _Header(0, 0), versions.state_at_first(network, graph, SINGLE)
     else:
         logger.info("memory table %s: resumed at event %d of %d", file, header.rows, graph.num_events)
         if watch is not None:
@@ -422,7 +390,7 @@ def _build(network: Weights, graph: TemporalGraph, file: Path, watch: Watch | No
         state, cost = CheckpointedTable(network, graph, file).state(header.rows)
     block = _Block(header, np.uint64(int(layout.digest[:16], 16)))
     with file.open("r+b") as stream:
-        for batch in happen(network, graph, state):
+        for batch in versions.happen(network, graph, state):
             block.add(batch, cost)
             if block.rows >= header.rows + EVENTS_IN_BLOCK or block.rows == graph.num_events:
                 header = block.write(stream, layout, header)
@@ -431,6 +399,7 @@ def _build(network: Weights, graph: TemporalGraph, file: Path, watch: Watch | No
         stream.truncate(layout.checkpoints + header.stored * 4 * layout.words)
     if header.rows != graph.num_events:
         raise AssertionError(header)
+    return file
 
 
 def _begin(layout: _FileSections, file: Path) -> None:
@@ -466,7 +435,7 @@ class _Block:
         places[stored] = self.stored + np.arange(len(stored))
         cost[batch.nodes[last]] = np.where(is_dear, 0, made[last])
         index = 2 * int(batch.rows[0]) + np.arange(len(batch.rows))
-        self.sums.append(checksums(batch.versions.view(np.uint32), index, self.key))
+        self.sums.append(versions.checksums(batch.versions.view(np.uint32), index, self.key))
         self.places.append(places.astype(np.int32))
         self.checkpoints.append(batch.versions[stored])
         self.rows, self.stored = int(batch.rows[-1]) + 1, self.stored + len(stored)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cody.engine.library import DAMAGED, Number, Pointer, check_count, contiguous, structure
+from cody.engine.library import DAMAGED, check_count, contiguous, structure
 from cody.engine.lineage import Lineage
 from cody.engine.masks import Masks
 from cody.engine.memory import GateMaps, Gates, MemoryStore, VersionedMemory
@@ -30,29 +30,21 @@ _LINEAGE = ("own", "other", "previous", "bit", "usual_own", "usual_other")
 
 _Events = structure(
     "_Events",
-    **dict.fromkeys(("capacity", "used"), Number),
-    **dict.fromkeys(("head", "next", "elapsed", "parts", "message", "features"), Pointer),
-    **dict.fromkeys(("feature_count", "rows"), Number),
-    **dict.fromkeys(("frequency", "phase", "matrix", "times", "encoded", "inputs"), Pointer),
+    "capacity used *head *next *elapsed *parts *message *features feature_count rows"
+    " *frequency *phase *matrix *times *encoded *inputs",
 )
 _Setup = structure(
     "_Setup",
-    **dict.fromkeys(("versions", "events", "dimensions", "levels", "capacity", "at_once"), Number),
-    **dict.fromkeys(("own", "other", "previous", "bit", "usual_own", "usual_other", "index", "time"), Pointer),
-    **dict.fromkeys(("imagined", "children", "child_start", "child_count"), Pointer),
-    **dict.fromkeys(("affected", "affected_start", "affected_count", "order", "level_start"), Pointer),
-    **dict.fromkeys(("usual", "table"), Pointer),
-    **dict.fromkeys(("row_words", "table_rows"), Number),
-    checksum_weights=Pointer,
+    "versions events dimensions levels capacity at_once *own *other *previous *bit *usual_own *usual_other *index *time"
+    " *imagined *children *child_start *child_count *affected *affected_start *affected_count *order *level_start"
+    " *usual *table row_words table_rows *checksum_weights key table_is_double memory_is_double gates_are_double shares"
+    " most *direction *gathered_own *gathered_other *own_matrix *other_matrix *own_parts *other_parts *event_parts"
+    " *kept_bias *new_versions *new_elapsed",
     key=ctypes.c_uint64,
-    **dict.fromkeys(("table_is_double", "memory_is_double", "gates_are_double", "shares"), Number),
     most=ctypes.c_double,
-    **dict.fromkeys(("direction", "gathered_own", "gathered_other", "own_matrix", "other_matrix"), Pointer),
-    **dict.fromkeys(("own_parts", "other_parts", "event_parts", "kept_bias"), Pointer),
-    **dict.fromkeys(("new_versions", "new_elapsed"), Pointer),
 )
-_Memories = structure("_Memories", values=Pointer, written=Pointer, length=Number, room=Number)
-_Missing = structure("_Missing", first=Number, count=Number)
+_Memories = structure("_Memories", "*values *written length room")
+_Missing = structure("_Missing", "first count")
 
 
 class EventParts:
@@ -108,7 +100,6 @@ class CompiledFollow:
 
     Args:
         library: the compiled library.
-        model: the model, with its log and its table.
         store: where values are kept.
         gates: their weights.
         events: what events add.
@@ -116,16 +107,9 @@ class CompiledFollow:
     """
 
     def __init__(
-        self,
-        library: Any,
-        model: VersionedMemory,
-        store: MemoryStore,
-        gates: Gates,
-        events: EventParts,
-        duplicates: NearDuplicates | None,
+        self, library: Any, store: MemoryStore, gates: Gates, events: EventParts, duplicates: NearDuplicates | None
     ) -> None:
-        self.library = library
-        self.model, self.store, self.gates, self.events, self.lineage = model, store, gates, events, store.lineage
+        self.library, self.store, self.gates, self.events, self.lineage = library, store, gates, events, store.lineage
         self.memory, self.written = store.vectors, store.written
         d, dtype = store.vectors.values.shape[1], gates.maps.own.dtype
         self.gathered = [np.empty((AT_ONCE, d), dtype) for _ in range(2)]  # memories whose products are missing
@@ -160,7 +144,7 @@ class CompiledFollow:
         }
         return {
             **{name: np.ascontiguousarray(column, dtype=np.int64) for name, column in integers.items()},
-            "time": np.ascontiguousarray(self.model.times[lineage.row], dtype=np.float64),
+            "time": np.ascontiguousarray(self.store.model.times[lineage.row], dtype=np.float64),
             "imagined": np.ascontiguousarray(lineage.imagined).view(np.uint8),
             "table": words,
             "checksum_weights": checksum_weights(words.shape[1] - 2),

@@ -21,7 +21,7 @@ from cody.engine.layer import Below, CompiledLayer, CompiledLinkDecoder, EventIn
 from cody.engine.library import library
 from cody.engine.links import InputsWithout, LinkScorer, LinksWithout
 from cody.engine.masks import EditableEvents, Masks, Windows
-from cody.engine.replay import Replay
+from cody.engine.replay import NetworkOnGraph, Replay
 from cody.engine.selfcheck import CheckedSession
 from cody.engine.short import scores_of_kept
 from cody.engine.threads import one_thread
@@ -218,15 +218,13 @@ class FastSession(CheckedSession):
         return self._check.trusted(QueryWorkspace(self.model, self.links, self.rows, self.margin))
 
 
-class FastModel:
+class FastModel(NetworkOnGraph):
     """A network on a graph; equal to `Replay` up to rounding. Each architecture says what its inputs are.
 
     It computes in double precision by default: then an answer, rounded as the `Oracle` does, does not depend on what
     else was in the same batch, except about long histories (`tgn.SMALL_CHANGE`). It remembers nothing; sessions
     do, and belong to who opened them.
     """
-
-    gives_logits = True
 
     def __init__(self, network: Any, graph: TemporalGraph, *, has_inputs: bool, dtype: Any) -> None:
         self.graph = graph
@@ -240,16 +238,6 @@ class FastModel:
     def outputs(self) -> int:
         """How many scores there are for a link: 1, or one for each class."""
         return len(self.weights["score.out.weight"])
-
-    @property
-    def identity(self) -> str:
-        """A hash of what the answers depend on, besides the graph."""
-        return self.weights.identity
-
-    @property
-    def hops(self) -> int:
-        """How far events can lie from a link and still be attended to."""
-        return self.weights.sizes.layers
 
     def on(self, graph: TemporalGraph) -> Self:
         """The same model on a log that is longer by imagined rows."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from cody.engine.attention import Attention, Decoder, Maps, Source
-from cody.engine.library import Number, Pointer, address, check_count, contiguous, structure
+from cody.engine.library import address, check_count, contiguous, structure
 from cody.engine.masks import AttendedEvents, Masks, Requests, Windows
 from cody.engine.vectors import Products, Vectors, numbered_rows
 from cody.engine.weights import Weights
@@ -22,32 +22,22 @@ AT_ONCE = 128  # as in layers.c
 
 _Layer = structure(
     "_Layer",
-    **dict.fromkeys(("words", "length", "most", "heads", "width"), Number),
-    **dict.fromkeys(("by_default", "bits", "others", "events", "window", "depends", "event_slots", "row"), Pointer),
-    **dict.fromkeys(("shares", "seen", "known", "made_of", "to_questions", "to_answers", "question"), Pointer),
+    "words length most heads width *by_default *bits *others *events *window *depends *event_slots *row"
+    " *shares *seen *known *made_of *to_questions *to_answers *question",
 )
-_Requests = structure("_Requests", nodes=Pointer, changes=Pointer, masks=Pointer)
+_Requests = structure("_Requests", "*nodes *changes *masks")
 _Plan = structure(
     "_Plan",
-    **dict.fromkeys(("places", "lengths", "missing"), Pointer),
+    "*places *lengths *missing below *parts *part_lengths *made *slots *room missing_count event_count",
     below=_Requests,
-    **dict.fromkeys(("parts", "part_lengths", "made", "slots", "room"), Pointer),
-    **dict.fromkeys(("missing_count", "event_count"), Number),
 )
-_Products = structure("_Products", products=Pointer, slots=Pointer, count=Number)
+_Products = structure("_Products", "*products *slots count")
 _Tables = structure(
     "_Tables",
-    **dict.fromkeys(("below", "events"), Pointer),
-    **dict.fromkeys(("below_width", "event_width"), Number),
+    "*below *events below_width event_width questions *vectors vector_count *ids id_count",
     questions=_Products,
-    vectors=Pointer,
-    vector_count=Number,
-    ids=Pointer,
-    id_count=Number,
 )
-_Decoder = structure(
-    "_Decoder", **dict.fromkeys(("source", "target", "bias", "out", "out_bias"), Pointer), classes=Number
-)
+_Decoder = structure("_Decoder", "*source *target *bias *out *out_bias classes")
 
 
 class VectorRequest(NamedTuple):
@@ -130,14 +120,9 @@ class EventInputs:
     def add(self, new: IntArray) -> None:
         """Compute the vectors of events which stand in the next slots. [n]"""
         if len(new):
-            self._compute(self.rows[new], self.vectors.append(len(new)))
-
-    def _compute(self, rows: IntArray, vectors: FloatArray) -> None:
-        weights, graph = self.weights, self.graph
-        weights.encode_into(self.time - graph.time[rows], vectors[:, weights.sizes.edge_features :])
-        features = weights.edge(graph, rows)
-        if features is not None:
-            vectors[:, : weights.sizes.edge_features] = features
+            rows = self.rows[new]
+            elapsed = self.time - self.graph.time[rows]
+            self.weights.events_into(self.graph, rows, elapsed, self.vectors.append(len(new)))
 
 
 class LayerPlan(NamedTuple):
@@ -324,7 +309,10 @@ class CompiledLayer(Layer):
         check_deadline()
         asked = nodes, change, masks = contiguous(nodes), contiguous(change), contiguous(masks)
         numbers, fresh = self.known.rows.find_masked(nodes, masks, self.depends)
-        new, room = len(fresh), self._room_for(len(fresh))
+        new = len(fresh)
+        if new > self.room.vectors:
+            self.room = Room(max(new, 2 * self.room.vectors), self.windows.count, self.depends.shape[1])
+        room = self.room
         room.plan.event_count = self.events.vectors.length
         requests = _Requests(*map(address, asked))
         given = ctypes.byref(self.layer), new, ctypes.byref(requests), address(fresh), ctypes.byref(room.plan)
@@ -332,11 +320,6 @@ class CompiledLayer(Layer):
         self.events.add(room.arrays["missing"][: room.plan.missing_count])
         below = self.below.plan(room.arrays["nodes"][some], room.masks[some], room.arrays["changes"][some])
         return CompiledPlan(numbers, new, below)
-
-    def _room_for(self, new: int) -> Room:
-        if new > self.room.vectors:
-            self.room = Room(max(new, 2 * self.room.vectors), self.windows.count, self.depends.shape[1])
-        return self.room
 
     def compute(self, plan: CompiledPlan) -> IntArray:  # type: ignore[override]
         below = contiguous(self.below.compute(plan.below))  # first: the tables may move

@@ -108,9 +108,10 @@ def source_number() -> int:
     return zlib.crc32(b"".join((FOLDER / name).read_bytes() for name in SOURCES))
 
 
-def structure(name: str, **fields: Any) -> type[ctypes.Structure]:
-    """A structure of the library."""
-    return type(name, (ctypes.Structure,), {"_fields_": list(fields.items())})
+def structure(name: str, fields: str, **others: Any) -> type[ctypes.Structure]:
+    """A structure of the library: `*` stands before pointers, as in C; the rest are numbers, but for `others`."""
+    types = {field.lstrip("*"): Pointer if field.startswith("*") else Number for field in fields.split()}
+    return type(name, (ctypes.Structure,), {"_fields_": list((types | others).items())})
 
 
 def graph_columns(graph: TemporalGraph) -> dict[str, NDArray[Any]]:

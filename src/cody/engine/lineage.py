@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cody.engine.library import Number, Pointer, contiguous, graph_columns, library, structure
+from cody.engine.library import Number, contiguous, graph_columns, library, structure
 from cody.engine.masks import EditableEvents, Masks
 from cody.engine.vectors import Vectors
 from cody.engine.versions import index_of, latest_event
@@ -29,13 +29,7 @@ from cody.utils.deadline import check_deadline
 NO_VERSION = -1  # before a node's first event: the memory is zero
 AFTER_ALL = np.iinfo(np.int64).max  # a time rank
 
-_Log = structure(
-    "_Log",
-    **dict.fromkeys(("src", "dst", "offsets", "incidence", "events"), Pointer),
-    **dict.fromkeys(("event_count", "batch", "oldest"), Number),
-    seen=Pointer,
-    words=Number,
-)
+_Log = structure("_Log", "*src *dst *offsets *incidence *events event_count batch oldest *seen words")
 
 # Versions that changes may concern, by index, and those they are computed from; `NO_VERSION`: none. [m] each
 Traced = tuple[IntArray, ...]  # versions; `own`, `other` and `previous` of each, as in `VersionColumns`

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from cody.engine.attention import Attention, Decoder, Maps
-from cody.engine.library import Number, Pointer, address, check_count, contiguous, graph_columns, library, structure
+from cody.engine.library import address, check_count, contiguous, graph_columns, library, structure
 from cody.engine.threads import one_thread
 from cody.engine.vectors import CompiledRows, Vectors
-from cody.engine.versions import batch_rows, ends_of, index_of, latest_event, next_versions
+from cody.engine.versions import batch_rows, ends_of, index_of, latest_event, memory_before, next_versions
 from cody.engine.weights import Weights
 from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph, check_queries
 from cody.models.contract import Change
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from cody.engine.fast import FastModel
     from cody.engine.tgn import FastTGN
 
-_COLUMNS = ("src", "dst", "offsets", "incidence")
-_Histories = structure("_Histories", **dict.fromkeys(_COLUMNS, Pointer), nodes=Number, rows=Number)
+_Histories = structure("_Histories", "*src *dst *offsets *incidence nodes rows")
 
 
 class Attended(NamedTuple):
@@ -118,7 +117,7 @@ class LinkScorer:
         """The hidden layers (see `Maps`) of nodes at moments, in a layer. [n] → [n, d]"""
         maps, seen = self.maps[layer - 1], self._attended(views, keys)
         sources = [(self._events(views, seen.events), seen.event_ids)]
-        values = self._below(views, seen.below, layer)
+        values = self._embed(views, seen.below, layer - 1) if layer > 1 else self.inputs(*views.at(seen.below))
         if values is None:
             questions = maps.own_bias[None], np.zeros(len(keys), dtype=np.int64)
         else:
@@ -130,11 +129,11 @@ class LinkScorer:
         """What nodes at moments attend to. [n]"""
         if self.histories is not None:
             return self.histories.attended(keys, views.before, self.weights.sizes.neighbours)
-        nodes, moment = views.node(keys), views.moment(keys)
+        moment, nodes = np.divmod(keys, self.graph.num_nodes)
         rows = self.graph.recent(nodes, views.before[moment], self.weights.sizes.neighbours)  # [n, K], -1: none
         exists = rows >= 0
         places, seen = np.nonzero(exists)[0], rows[exists]
-        events, event_ids = np.unique(views.event_key(seen, moment[places]), return_inverse=True)
+        events, event_ids = np.unique(moment[places] * self.graph.num_rows + seen, return_inverse=True)
         neighbours = views.key(self.graph.other_end(seen, nodes[places]), moment[places])
         below, ids = np.unique(np.concatenate([keys, neighbours]), return_inverse=True)
         others, own = _filled(exists, ids[len(keys) :]), ids[: len(keys)]
@@ -145,22 +144,14 @@ class LinkScorer:
         loaded = library()
         return None if loaded is None else Histories(loaded, self.graph)
 
-    def _below(self, views: Views, keys: IntArray, layer: int) -> FloatArray | None:
-        if layer > 1:
-            return self._embed(views, keys, layer - 1)
-        return self.inputs(views.node(keys), views.before[views.moment(keys)])
-
     def _events(self, views: Views, keys: IntArray) -> FloatArray:
         """What is attended to of each event: its features, encoding of the time since. [n] → [n, F + d]"""
+        weights, width = self.weights, self.weights.sizes.edge_features + self.weights.sizes.dimension
         if not len(keys):
-            return np.zeros((1, self.weights.sizes.edge_features + self.weights.sizes.dimension), self.weights.dtype)
-        rows, moment = keys % self.graph.num_rows, keys // self.graph.num_rows
-        weights, width = self.weights, self.weights.sizes.edge_features
-        events = np.empty((len(rows), width + weights.sizes.dimension), dtype=weights.dtype)
-        weights.encode_into(views.time[moment] - self.graph.time[rows], events[:, width:])
-        features = weights.edge(self.graph, rows)
-        if features is not None:
-            events[:, :width] = features
+            return np.zeros((1, width), weights.dtype)
+        moment, rows = np.divmod(keys, self.graph.num_rows)
+        events = np.empty((len(rows), width), dtype=weights.dtype)
+        weights.events_into(self.graph, rows, views.time[moment] - self.graph.time[rows], events)
         return events
 
 
@@ -187,14 +178,10 @@ class Views:
     def key(self, nodes: IntArray, moment: IntArray) -> IntArray:
         return moment * self.graph.num_nodes + nodes
 
-    def event_key(self, rows: IntArray, moment: IntArray) -> IntArray:
-        return moment * self.graph.num_rows + rows
-
-    def node(self, keys: IntArray) -> IntArray:
-        return keys % self.graph.num_nodes
-
-    def moment(self, keys: IntArray) -> IntArray:
-        return keys // self.graph.num_nodes
+    def at(self, keys: IntArray) -> tuple[IntArray, IntArray]:
+        """The nodes, and the rows before which they are seen. [n] → [n], [n]"""
+        moment, nodes = np.divmod(keys, self.graph.num_nodes)
+        return nodes, self.before[moment]
 
 
 def _filled(exists: np.ndarray, ids: IntArray) -> IntArray:
@@ -270,14 +257,15 @@ class MemoryWithout(InputsWithout):
 
     def _at(self, nodes: IntArray, before: IntArray | int) -> tuple[FloatArray, FloatArray]:
         """The memory of nodes before a row, as precise as the table, and when it was last updated. → [n, d], [n]"""
-        rows = latest_event(self.without, nodes, before)
-        known = np.flatnonzero(rows >= 0)
-        memory = np.zeros((len(nodes), self.values.values.shape[1]), dtype=self.values.values.dtype)
-        index = index_of(self.graph, rows[known], nodes[known])
-        place, other = self._look_up(index)
-        memory[known[~other]] = self.table.read(index[~other])
-        memory[known[other]] = self.values.values[place[other]]
-        return memory, np.where(rows >= 0, self.graph.time[rows], 0.0)
+        return memory_before(self.without, nodes, before, self._read)
+
+    def _read(self, index: IntArray) -> FloatArray:
+        """Versions by their index, those of the table where they do not differ. [n] → [n, d]"""
+        place, differ = self._look_up(index)
+        versions = np.empty((len(index), self.values.values.shape[1]), dtype=self.values.values.dtype)
+        versions[~differ] = self.table.read(index[~differ])
+        versions[differ] = self.values.values[place[differ]]
+        return versions
 
     def _look_up(self, index: IntArray) -> tuple[IntArray, BoolArray]:
         """Where versions stand among those that differ, and whether they do. [n] → [n], [n]"""

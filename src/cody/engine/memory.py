@@ -83,7 +83,6 @@ class VersionedMemory(Protocol):
     def rough_gates(self) -> GateMaps: ...
     @property
     def table(self) -> ReadsVersions: ...
-    def read_versions(self, index: IntArray) -> FloatArray: ...
 
 
 class MemoryStore:
@@ -174,17 +173,14 @@ class PureFollow:
     """Which memories change, and what they become, computed forward in time until the changes have faded.
 
     Args:
-        model: the model, with its log and its table.
-        store: where values are kept.
+        store: where values are kept, with the model that they are of.
         gates: what computes them.
         duplicates: values that are nearly the same are taken for the same; None: only equal ones.
     """
 
-    def __init__(
-        self, model: VersionedMemory, store: MemoryStore, gates: Gates, duplicates: NearDuplicates | None
-    ) -> None:
-        self.model, self.store, self.gates, self.duplicates = model, store, gates, duplicates
-        self.lineage = store.lineage
+    def __init__(self, store: MemoryStore, gates: Gates, duplicates: NearDuplicates | None) -> None:
+        self.model, self.lineage = store.model, store.lineage
+        self.store, self.gates, self.duplicates = store, gates, duplicates
         self.made_of: dict[tuple[int, int, int], int] = {}  # version and the values of its parents → its value
 
     def follow(self, masks: Masks, versions: IntArray, change: IntArray) -> IntArray:

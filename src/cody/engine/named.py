@@ -84,7 +84,11 @@ class NamedModel:
         with reported_as_of(self.name):
             made = function(graph) if wanted else function()
         model, own = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
-        _check(self.name, model, own)
+        if model is None:
+            raise CallError(f"{self.name} returned nothing; it must return a model, or a model and its graph")
+        check_is_model(model)
+        if own is not None and not isinstance(own, TemporalGraph):
+            raise CallError(f"{self.name} must return a model, or a model and its graph; the second is {own!r:.60}")
         if own is None and graph is None:
             own = graph_of(model)
         brought = own is not None and (graph is None or own.identity != graph.identity)
@@ -126,14 +130,6 @@ def find_factory(name: str, folder: Path, option: str = "--model") -> Callable[.
         known = [each for each, value in vars(module).items() if inspect.isfunction(value)]
         raise CallError(f"{module_name} has no function {function_name!r}{did_you_mean(function_name, known)}")
     return function
-
-
-def _check(name: str, model: Any, graph: Any) -> None:
-    if model is None:
-        raise CallError(f"{name} returned nothing; it must return a model, or a model and its graph")
-    check_is_model(model)
-    if graph is not None and not isinstance(graph, TemporalGraph):
-        raise CallError(f"{name} must return a model, or a model and its graph; the second is {graph!r:.60}")
 
 
 @contextmanager

@@ -38,7 +38,25 @@ class MemoryState(NamedTuple):
     updated: FloatArray  # [N] time of each node's last update, 0 before the first
 
 
-class Replay:
+class NetworkOnGraph:
+    """A network on a graph, in whatever form: what explanations know of it besides its answers."""
+
+    gives_logits = True
+    weights: Weights
+    graph: TemporalGraph
+
+    @property
+    def identity(self) -> str:
+        """A hash of what the answers depend on, besides the graph."""
+        return self.weights.identity
+
+    @property
+    def hops(self) -> int:
+        """How far events can lie from a link and still be attended to."""
+        return self.weights.sizes.layers
+
+
+class Replay(NetworkOnGraph):
     """A network on a graph, evaluated one change at a time, with nothing reused.
 
     Args:
@@ -47,8 +65,6 @@ class Replay:
         start: a state to begin from instead of row 0, for changes that concern nothing before its row.
         dtype: precision of the arithmetic.
     """
-
-    gives_logits = True
 
     def __init__(
         self, network: Any, graph: TemporalGraph, *, start: MemoryState | None = None, dtype: Any = np.float32
@@ -79,16 +95,6 @@ class Replay:
 
     def __repr__(self) -> str:
         return f"Replay({self.weights.kind.upper()} on {self.graph})"
-
-    @property
-    def identity(self) -> str:
-        """A hash of what the answers depend on, besides the graph."""
-        return self.weights.identity
-
-    @property
-    def hops(self) -> int:
-        """How far events can lie from a link and still be attended to."""
-        return self.weights.sizes.layers
 
     @property
     def since(self) -> int:
@@ -167,17 +173,13 @@ class Replay:
     def _last_events(self, first: int, query: Query, difference: Difference) -> tuple[IntArray, IntArray]:
         """The nodes of the batch that begins at row `first`, and the last event of each in it. [n], [n]"""
         check_deadline()
-        batch = self.weights.sizes.batch
-        rows = np.array(self._happened(range(first, min(first + batch, query.before)), first // batch, difference), int)
+        batch, imagined = self.weights.sizes.batch, np.array(difference.present, dtype=np.int64)
+        imagined = imagined[self.graph.next_real(imagined) // batch == first // batch]
+        real = [row for row in range(first, min(first + batch, query.before)) if row not in difference.absent]
+        rows = np.array(self._in_time_order(real, imagined.tolist()), dtype=np.int64)
         ends = np.stack([self.graph.src[rows], self.graph.dst[rows]], axis=1).ravel().tolist()
         last_event = dict(zip(ends, np.repeat(rows, 2).tolist(), strict=True))  # later ones replace earlier ones
         return np.array(list(last_event), dtype=np.int64), np.array(list(last_event.values()), dtype=np.int64)
-
-    def _happened(self, real: range, batch: int, difference: Difference) -> list[int]:
-        """The rows of a batch that happened, in their order."""
-        imagined = np.array(difference.present, dtype=np.int64)
-        imagined = imagined[self.graph.next_real(imagined) // self.weights.sizes.batch == batch]
-        return self._in_time_order([row for row in real if row not in difference.absent], imagined.tolist())
 
     def _in_time_order(self, real: list[int], imagined: list[int]) -> list[int]:
         """Real rows, which are in the order of time, with imagined ones among them."""

@@ -60,7 +60,7 @@ class SelfCheck:
 
     def __init__(self, margin: Margin | None = None) -> None:
         self.margin = margin or first_score  # of the decision that the scores lead to
-        self.promised = margin or every_score  # what must be right of scores
+        self.promised = margin or (lambda scores: scores)  # what must be right of scores: by default, all of them
         self.answers: Scores = {}  # of a session that approximates, so that none changes but for a reason
         self.corrections: Scores = {}  # what was answered before an estimate was found to be wrong
         self.oldest = sys.maxsize  # row of the events whose change was computed exactly
@@ -158,11 +158,6 @@ class CheckedSession:
     def table(self, answers: Sequence[FloatArray]) -> FloatArray:
         """The scores of each change as an array. → [B, m]"""
         return np.array(answers, dtype=np.float64).reshape(len(answers), len(self.links) * self.outputs)
-
-
-def every_score(scores: FloatArray) -> FloatArray:
-    """All of them count. [B, m] → [B, m]"""
-    return scores
 
 
 def answer_all(workspace: ApproximateWorkspace, changes: Sequence[Change]) -> list[FloatArray]:

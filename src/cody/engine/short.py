@@ -38,11 +38,8 @@ class Updates(NamedTuple):
         return Updates(self.line, self.nodes[some], self.rows[some], self.others[some])
 
 
-class Step(NamedTuple):
-    """What is computed in one batch."""
-
-    updates: Updates
-    unchanged: IntArray  # [m] the nodes that are read first, with the memory that they have with nothing changed
+# What is computed in one batch, and the nodes that are read first, with the memory that they have with nothing changed.
+Step = tuple[Updates, IntArray]
 
 
 class ShortReplay(Replay):
@@ -135,18 +132,18 @@ class ShortReplay(Replay):
             some = updates.only(reached[updates.nodes] | reached[updates.others])
             reached[some.nodes] = True
             read = sorted_unique(np.concatenate([ends, some.nodes, some.others]))
-            steps.append(Step(some, read[~known[read]]))
+            steps.append((some, read[~known[read]]))
         nothing = Updates(before, attended[:0], attended[:0], attended[:0])
-        return [*steps, Step(nothing, attended[~reached[attended]])]
+        return [*steps, (nothing, attended[~reached[attended]])]
 
     def _compute(self, steps: list[Step], before: int) -> MemoryState:
         """The memory at the query of the nodes that matter; that of all others stays zero."""
         graph = self.graph
         memory = np.zeros((graph.num_nodes, self.weights.sizes.dimension), dtype=self.weights.dtype)
         updated = np.zeros(graph.num_nodes)
-        lengths = [len(step.unchanged) for step in steps]
-        rows = np.repeat([step.updates.line for step in steps], lengths)
-        values, times = self.unchanged(np.concatenate([step.unchanged for step in steps]), rows)
+        lengths = [len(unchanged) for _, unchanged in steps]
+        rows = np.repeat([updates.line for updates, _ in steps], lengths)
+        values, times = self.unchanged(np.concatenate([unchanged for _, unchanged in steps]), rows)
         stops = np.cumsum(lengths).tolist()
         for (updates, unchanged), stop in zip(steps, stops, strict=True):
             check_deadline()

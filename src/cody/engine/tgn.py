@@ -6,6 +6,7 @@ those, and computes them in numpy; `compiled.py` does that too, with the same va
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +25,7 @@ from cody.engine.memory import GateMaps, Gates, MemoryStore, PureFollow, UsualVe
 from cody.engine.replay import MemoryState, Replay
 from cody.engine.short import ShortReplay
 from cody.engine.vectors import NearDuplicates, Vectors, numbered_rows
-from cody.engine.versions import Watch, index_of, latest_event
+from cody.engine.versions import Watch, memory_before
 from cody.graph import BoolArray, FloatArray, IntArray, Query, TemporalGraph
 from cody.graph.grid import Grid
 from cody.models.contract import Change
@@ -47,47 +48,38 @@ class MemoryPlan(NamedTuple):
 class MemoryInputs:
     """Memory plus features of each node, for any change of the editable events."""
 
-    def __init__(
-        self,
-        model: VersionedMemory,
-        lineage: Lineage,
-        features: FloatArray | None,
-        *,
-        small: float,
-        usual: UsualVersions | None = None,
-        events: EventParts | None = None,
-    ) -> None:
-        self.model = model
-        self.events = events
-        self.usual = UsualVersions(*model.table.part(lineage.index)) if usual is None else usual
+    def __init__(self, model: VersionedMemory, lineage: Lineage, features: FloatArray | None, *, small: float) -> None:
+        self.model, self.lineage = model, lineage
         self.features = features  # [nodes, d]
-        self.lineage = lineage
         self.small = small  # values that differ by no more than this in every number are taken for the same
+        self.usual = UsualVersions(*model.table.part(lineage.index))
+        self.events: EventParts | None = None
         self.depends: Masks = lineage.memory[lineage.latest]
-        width = model.weights.sizes.dimension
+        self._begin()
+
+    def _begin(self) -> None:
+        """Nothing is computed yet."""
         self.known = KnownVectors(self.depends)
-        self.changes: Masks = np.zeros((0, lineage.editable.words), dtype=np.uint64)  # that answers are about
-        self.sums = Vectors(width, model.weights.dtype)
+        self.changes: Masks = np.zeros((0, self.lineage.editable.words), dtype=np.uint64)  # that answers are about
+        self.sums = Vectors(self.model.weights.sizes.dimension, self.model.weights.dtype)
         self._forget()
 
     def _forget(self) -> None:
         """Begin with no memory computed. The sums stay: they are what the layers read."""
         model, small, width = self.model, self.small, self.sums.values.shape[1]
-        self.summed, self.first_sum = (
-            numbered_rows(2),
-            self.sums.length,
-        )  # node and slot of its memory → number of the sum
+        self.summed = numbered_rows(2)  # node and slot of its memory → number of the sum
+        self.first_sum = self.sums.length
         self.store = MemoryStore(model, self.lineage, self.usual)
         gates = Gates(self._gate_maps(), self.store.vectors)
         duplicates = NearDuplicates(width, small) if small else None
         loaded = library()
         self.following: PureFollow | CompiledFollow
         if loaded is None:
-            self.following = PureFollow(model, self.store, gates, duplicates)
+            self.following = PureFollow(self.store, gates, duplicates)
         else:
             if self.events is None or self.events.maps is not gates.maps:
                 self.events = EventParts(loaded, model, gates.maps, self.lineage)
-            self.following = CompiledFollow(loaded, model, self.store, gates, self.events, duplicates)
+            self.following = CompiledFollow(loaded, self.store, gates, self.events, duplicates)
 
     def _gate_maps(self) -> GateMaps:
         """In single precision where much has to be computed, unless the table is in double precision and this is exact.
@@ -110,8 +102,10 @@ class MemoryInputs:
 
     def _with(self, small: float) -> MemoryInputs:
         """The same inputs, none of them computed, with another approximation."""
-        model, lineage, features = self.model, self.lineage, self.features
-        return MemoryInputs(model, lineage, features, small=small, usual=self.usual, events=self.events)
+        other = copy.copy(self)
+        other.small = small
+        other._begin()
+        return other
 
     @property
     def size(self) -> int:
@@ -217,11 +211,7 @@ class FastTGN(FastModel):
 
     def _unchanged(self, nodes: IntArray, before: IntArray | int) -> tuple[FloatArray, FloatArray]:
         """The memory of nodes with nothing changed, each before a row, and when it was last updated. → [n, d], [n]"""
-        rows = latest_event(self.graph, nodes, before)
-        known = rows >= 0
-        memory = np.zeros((len(nodes), self.weights.sizes.dimension), dtype=self.weights.dtype)
-        memory[known] = self.read_versions(index_of(self.graph, rows[known], nodes[known]))
-        return memory, np.where(known, self.graph.time[rows], 0.0)
+        return memory_before(self.graph, nodes, before, self.read_versions)
 
     def state(self, line: int) -> MemoryState:
         """The memory of all nodes at a line of the batch grid, from the table."""

@@ -22,9 +22,9 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,7 @@ EVENTS_COMPARED = 10_000  # in both precisions, before a table is built
 
 Words = NDArray[np.uint32]
 Watch = Callable[[int], None]
+Table = TypeVar("Table")
 
 
 def index_of(graph: TemporalGraph, rows: IntArray, nodes: IntArray) -> IntArray:
@@ -64,6 +65,25 @@ def latest_event(graph: TemporalGraph, nodes: IntArray, before: IntArray | int) 
     lists = [np.ascontiguousarray(column, np.int64) for column in (graph.offsets, graph.incidence)]
     loaded.histories_latest(*map(address, lists), len(nodes), *map(address, arrays))
     return rows
+
+
+def memory_before(
+    graph: TemporalGraph, nodes: IntArray, before: IntArray | int, read: Callable[[IntArray], FloatArray]
+) -> tuple[FloatArray, FloatArray]:
+    """The memory of nodes before a row, and when it was last updated: zero before the first event. → [n, d], [n]
+
+    Args:
+        graph: The log.
+        nodes: The nodes. [n]
+        before: Rows. [n], or one of all
+        read: Reads versions by their index, in the precision that is wanted.
+    """
+    rows = latest_event(graph, nodes, before)
+    known = rows >= 0
+    versions = read(index_of(graph, rows[known], nodes[known]))
+    memory = np.zeros((len(nodes), versions.shape[1]), dtype=versions.dtype)
+    memory[known] = versions
+    return memory, np.where(known, graph.time[rows], 0.0)
 
 
 logger = logging.getLogger(__name__)
@@ -132,10 +152,13 @@ class VersionTable:
         logger.warning("%d damaged batches of the memory table %s are computed anew", len(damaged), self.file or "")
         for batch in damaged:
             rows = batch_rows(self.graph, self.network, batch * self.network.sizes.batch)
-            nodes, other = ends_of(self.graph, rows)
-            memory, updated = self._before(nodes, rows[0])
-            parents = memory, self._before(other, rows[0])[0]
-            self.write(batch * width, next_versions(self.network, self.graph, rows, *parents, updated))
+            # Of versions that were repaired already, or are intact.
+            parents, updated = memory_before(
+                self.graph, np.concatenate(ends_of(self.graph, rows)), rows[0], self._words
+            )
+            own, other = np.split(parents, 2)
+            written = next_versions(self.network, self.graph, rows, own, other, updated[: len(rows)])
+            self.write(batch * width, written)
         self._repair_file([slice(batch * width, (batch + 1) * width) for batch in damaged])
 
     def damaged(self) -> Iterator[int]:
@@ -149,13 +172,9 @@ class VersionTable:
         stored = np.ascontiguousarray(words[:, -2:]).view(np.uint64)[:, 0]
         return stored == checksums(words[:, :-2], index, self.key)
 
-    def _before(self, nodes: IntArray, row: int) -> tuple[FloatArray, FloatArray]:
-        """The memory of nodes before a row, and when it was last updated."""
-        written = latest_event(self.graph, nodes, row)
-        known = written >= 0
-        words = self.words[index_of(self.graph, written, nodes)][:, :-2]
-        memory = np.where(known[:, None], words.view(self.dtype), 0).astype(self.dtype)
-        return memory, np.where(known, self.graph.time[written], 0.0)
+    def _words(self, index: IntArray) -> FloatArray:
+        """Versions, whether or not they are as they were written. [n] → [n, d]"""
+        return self.words[index][:, :-2].view(self.dtype)
 
     def _repair_file(self, places: list[slice]) -> None:
         if self.file is None:
@@ -295,17 +314,17 @@ def open_versions(
     It is memory-mapped, so that all processes on a machine share one copy. Where the folder cannot be written, or has
     no room, the table is made in memory. Without a `dtype` it has the precision that it needs.
     """
-    files = {
-        kept: folder / f"{digest_of(network, graph, kept)}.versions"
-        for kept in ((DOUBLE, SINGLE) if dtype is None else (dtype,))
-    }
+    kinds = (DOUBLE, SINGLE) if dtype is None else (dtype,)
+    files = {kept: folder / f"{digest_of(network, graph, kept)}.versions" for kept in kinds}
     try:
         for kept, file in files.items():
             if (opened := open_whole(network, graph, kept, file)) is not None:
                 clear_lock(file)
                 return opened
         dtype = precision_for(network, graph) if dtype is None else dtype
-        return _build_on_disk(network, graph, dtype, files[dtype], watch)
+        file = files[dtype]
+        build = partial(_build_on_disk, network, graph, dtype, file.with_suffix(".partial"), watch)
+        return built_once(file, partial(open_whole, network, graph, dtype, file), build, graph.num_events)
     except OSError as error:
         logger.warning("the memory table cannot be kept in %s (%s): it is built in memory", folder, first_line(error))
         return versions_in_memory(network, graph, dtype, watch)
@@ -326,32 +345,42 @@ def open_whole(network: Weights, graph: TemporalGraph, dtype: np.dtype[Any], fil
     return VersionTable(network, graph, dtype, words, file)
 
 
+def built_once(file: Path, open_it: Callable[[], Table | None], build: Callable[[], Path], events: int) -> Table:
+    """The table in a file, built if it is not there. Of several processes, one builds it.
+
+    Args:
+        file: Where the table is.
+        open_it: Opens it; None if it is not there, or unfinished.
+        build: Builds it beside its name, which it gets when it is whole. Returns where that was.
+        events: Number of its events.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with locked(file.with_suffix(".lock")):
+        if (opened := open_it()) is not None:
+            return opened  # another process was faster
+        started = time.monotonic()
+        build().replace(file)
+        logger.info("memory table of %d events built in %.1f s", events, time.monotonic() - started)
+    clear_unused(file)
+    if (opened := open_it()) is None:
+        raise FileNotFoundError(file)
+    return opened
+
+
 def _build_on_disk(
     network: Weights, graph: TemporalGraph, dtype: np.dtype[Any], file: Path, watch: Watch | None
-) -> VersionTable:
-    """Build the table beside its name and give it the name when it is whole. Of several processes, one builds it."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_suffix(".partial")
-    with locked(file.with_suffix(".lock")):
-        if (opened := open_whole(network, graph, dtype, file)) is not None:
-            return opened  # another process was faster
-        try:
-            shape = shape_of(network, graph, dtype)
-            _reserve(partial, 4 * shape[0] * shape[1])
-            words = np.memmap(partial, dtype=np.uint32, mode="r+", shape=shape)
-            started = time.monotonic()
-            build_versions(VersionTable(network, graph, dtype, np.asarray(words)), watch)
-            words.flush()
-            logger.info("memory table of %d events built in %.1f s", graph.num_events, time.monotonic() - started)
-            partial.replace(file)
-        except BaseException:
-            partial.unlink(missing_ok=True)
-            raise
-    clear_unused(file)
-    built = open_whole(network, graph, dtype, file)
-    if built is None:
-        raise FileNotFoundError(file)
-    return built
+) -> Path:
+    """Build a whole table in a file that is mapped; whatever happens, no part of one is left."""
+    try:
+        shape = shape_of(network, graph, dtype)
+        _reserve(file, 4 * shape[0] * shape[1])
+        words = np.memmap(file, dtype=np.uint32, mode="r+", shape=shape)
+        build_versions(VersionTable(network, graph, dtype, np.asarray(words)), watch)
+        words.flush()
+    except BaseException:
+        file.unlink(missing_ok=True)
+        raise
+    return file
 
 
 def _reserve(file: Path, size: int) -> None:

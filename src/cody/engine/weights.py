@@ -101,6 +101,13 @@ class Weights:
         if encoder is None or loaded is None or not _encode_compiled(loaded, elapsed, *encoder, out):
             out[:] = self.encode(elapsed)
 
+    def events_into(self, graph: TemporalGraph, rows: IntArray, elapsed: FloatArray, out: FloatArray) -> None:
+        """What layers read of events besides neighbours: features, encoding of the time since. [n], [n] → [n, F + d]"""
+        self.encode_into(elapsed, out[:, self.sizes.edge_features :])
+        features = self.edge(graph, rows)
+        if features is not None:
+            out[:, : self.sizes.edge_features] = features
+
     @cached_property
     def encoder(self) -> tuple[NDArray[Any], NDArray[Any]] | None:
         """Frequencies and phases of the time encoding as the library reads them; None: not in single precision."""

@@ -23,7 +23,7 @@ from cody.models.decided import LINK_PREDICTED
 from cody.models.decision import Decision, Standing, State
 from cody.models.margins import flips
 from cody.search.daily import DailyLimit, daily_limit
-from cody.search.result import ENDINGS, Evaluated, Wider, Window, distinct, flipping_sets, lower_bound
+from cody.search.result import BUDGETS, Evaluated, Wider, Window, distinct, flipping_sets, lower_bound
 from cody.utils.words import to_json
 
 if TYPE_CHECKING:
@@ -380,7 +380,7 @@ class Explanation:
     @property
     def was_cut_short(self) -> bool:
         """Whether a budget ended the search: with a larger one it might have found a better answer."""
-        return self.ended in ENDINGS[3:]  # these are budgets
+        return self.ended in BUDGETS
 
     def candidate(self, row: int) -> Event:
         """The candidate of that row."""

@@ -19,19 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from cody.errors import BudgetError, CallError, ProbabilityWarning
-from cody.explaining.explanation import (
-    ADDED,
-    ALL_EVENTS,
-    ALTERED,
-    MOVED,
-    SEEN_EVENTS,
-    SOME_EVENTS,
-    ChangedUnit,
-    Event,
-    Explanation,
-    Neighbour,
-    Surroundings,
-)
+from cody.explaining import explanation
+from cody.explaining.explanation import ChangedUnit, Event, Explanation, Neighbour, Surroundings
 from cody.explaining.verification import VerifiedAnswer, check_models, gives_probabilities, verify, with_stability
 from cody.graph import IntArray, Query, TemporalGraph, check_query, is_in
 from cody.graph.dependants import Rule, as_rule
@@ -39,30 +28,8 @@ from cody.graph.edits import Add, Alter
 from cody.graph.neighbourhood import Near, candidates, ends_first, events_on_paths, near_all, surroundings
 from cody.graph.protected import Protected
 from cody.graph.units import EVENT, Label, Unit, UnitKind, as_kind
-from cody.models.contract import (
-    Change,
-    Model,
-    about_node,
-    as_seen,
-    attended_by,
-    check_belongs,
-    event_of_query,
-    graph_of,
-    identity_of,
-    label_task,
-    model_on,
-    reach,
-    subject_of,
-)
-from cody.models.decided import (
-    decide,
-    decision_in,
-    decision_of,
-    focus_of,
-    standings_of,
-    subject_of_decision,
-    with_overtaking,
-)
+from cody.models import contract, decided
+from cody.models.contract import Change, Model
 from cody.models.deciding import ByLabel
 from cody.models.decision import Decision
 from cody.models.margins import flips
@@ -88,8 +55,7 @@ Dependants = Callable[[TemporalGraph, int], Iterable[int]]
 PROBABILITIES = (
     "all answers of the model lie between 0 and 1. Taken for logits, each of them predicts the link, and any "
     "counterfactual found would be wrong. If they are probabilities, let the model return logits: "
-    "log(p / (1 - p)); "
-    "cody.adapters.from_probabilities(model) does"
+    "log(p / (1 - p)); cody.adapters.from_probabilities(model) does"
 )
 
 
@@ -204,11 +170,11 @@ def explain(
         full_replay=full_replay,
         watch=watch,
     ).checked(model)
-    if graph.imagined is not None and graph_of(model) is not graph:
-        model = model_on(model, graph)
+    if graph.imagined is not None and contract.graph_of(model) is not graph:
+        model = contract.model_on(model, graph)
     deadline = math.inf if seconds is None else time.monotonic() + check_seconds(seconds)
-    chosen = decision_of(model, query, decision)
-    subject = subject_of_decision(model, chosen)
+    chosen = decided.decision_of(model, query, decision)
+    subject = decided.subject_of_decision(model, chosen)
     # Scores of units are about other sets, and those of sets that could not be are none.
     known = {} if answers is None or options.has_units or options.per_day else answers
     others = tuple(also.values()) if robust and also else ()
@@ -217,10 +183,9 @@ def explain(
     with until(deadline):
         if gives_probabilities(run.model, run.space.graph, [logit for _, logit in run.result.evaluated]):
             warnings.warn(PROBABILITIES, ProbabilityWarning, stacklevel=2)
-    scope = scope_of(found.model, graph, query, np.array(run.space.events, dtype=np.int64))
-    why = _document(graph, query, found.options, run, found.verified, found.seconds, scope)
-    label = None if label_task(model) is None or why.event is None else graph.label_of(why.event)
-    why = _with_decision(why, run.model, decision_in(found.model) or chosen, subject, label)
+    event = contract.event_of_query(graph, query)
+    label = None if event is None or contract.label_task(model) is None else graph.label_of(event)
+    why = _with_standings(_document(graph, query, found, subject, label), run.model)
     return with_stability(why, model, graph, also or {}, noise=noise) if also or noise else why
 
 
@@ -228,6 +193,7 @@ class _VerifiedSearch(NamedTuple):
     """What was found and verified."""
 
     model: Model  # that answers margins, on the log without anything proposed
+    decision: Decision
     options: SearchOptions
     run: SearchRun
     verified: VerifiedAnswer
@@ -247,14 +213,14 @@ def _search_until_verified(
     """Search and verify; again with the rivals that overtake, where an answer fails among all of them."""
     started, evaluations, left = time.monotonic(), 0, options
     for again in range(1 + SEARCHED_AGAIN):
-        decided = decide(model, graph, query, chosen)
+        answering = decided.decide(model, graph, query, chosen)
         if others:
-            across = tuple(decide(other, graph, query, chosen) for other in others)
-            options = replace(options, across=across).checked(decided)
+            across = tuple(decided.decide(other, graph, query, chosen) for other in others)
+            options = replace(options, across=across).checked(answering)
             left = replace(left, across=across)
         # Margins among more rivals are other ones, so answers are not shared.
         known = {} if again else answers
-        run = search_widening(decided, graph, query, spaces(decided, graph, query, options), left, known)
+        run = search_widening(answering, graph, query, spaces(answering, graph, query, options), left, known)
         spent, evaluations = time.monotonic() - started, evaluations + run.evaluations
         run = replace(run, evaluations=evaluations)
         wider = budgets = None
@@ -267,7 +233,7 @@ def _search_until_verified(
         chosen, left = wider, budgets
     with until(deadline):
         verified = verify(run, query, count=options.reported, full=options.full_replay)
-    return _VerifiedSearch(decided, options, run, verified, spent)
+    return _VerifiedSearch(answering, decided.decision_in(answering) or chosen, options, run, verified, spent)
 
 
 def _with_rivals_that_overtake(run: SearchRun, query: Query) -> Decision | None:
@@ -277,7 +243,7 @@ def _with_rivals_that_overtake(run: SearchRun, query: Query) -> Decision | None:
         run.oracle.look_up([frozenset(), found])
         original, without = run.oracle.remembered(frozenset()), run.oracle.remembered(found)
         if original is not None and without is not None and flips(original, without):
-            return with_overtaking(run.model, query, run.space.change(found), original)
+            return decided.with_overtaking(run.model, query, run.space.change(found), original)
     return None
 
 
@@ -293,10 +259,10 @@ def check_explainable(model: Model, graph: TemporalGraph, query: Query) -> Query
     """
     if not isinstance(graph, TemporalGraph):
         raise CallError(f"the second argument is the graph, as cody.load gives it, not {str(graph)[:60]!r}")
-    check_belongs(model, graph)
+    contract.check_belongs(model, graph)
     check_query(graph, query)
     query = Query(int(query.src), int(query.dst), float(query.time), int(query.before))
-    return about_node(query) if subject_of(model) == "node" else query
+    return contract.about_node(query) if contract.subject_of(model) == "node" else query
 
 
 def spaces(model: Model, graph: TemporalGraph, query: Query, options: SearchOptions) -> SpaceOf:
@@ -308,9 +274,9 @@ def spaces(model: Model, graph: TemporalGraph, query: Query, options: SearchOpti
         query: The link.
         options: Which events are candidates, and which are protected.
     """
-    seen, protect = as_seen(model, graph, query), options.protect and options.protect.at(query)
-    hops = reach(model) if options.hops is None else options.hops
-    near = near_all(options.near, focus_of(model))
+    seen, protect = contract.as_seen(model, graph, query), options.protect and options.protect.at(query)
+    hops = contract.reach(model) if options.hops is None else options.hops
+    near = near_all(options.near, decided.focus_of(model))
 
     together = NearUnits(graph, seen, hops, near, protect, options.by, options.dependants)
 
@@ -330,15 +296,10 @@ def spaces(model: Model, graph: TemporalGraph, query: Query, options: SearchOpti
 
 
 def _document(
-    graph: TemporalGraph,
-    query: Query,
-    options: SearchOptions,
-    run: SearchRun,
-    verified: VerifiedAnswer,
-    seconds: float,
-    scope: str,
+    graph: TemporalGraph, query: Query, searched: _VerifiedSearch, subject: str, label: str | None
 ) -> Explanation:
     """Everything that is needed to show, count and check the answer without model and graph."""
+    options, run, verified = searched.options, searched.run, searched.verified
     found, space = run.result, run.space
     parameters = options.as_parameters()
     if space.left_out:
@@ -347,33 +308,31 @@ def _document(
         query=query,
         src=graph.name(query.src),
         dst=graph.name(query.dst),
-        event=event_of_query(graph, query),
+        event=contract.event_of_query(graph, query),
         candidates=tuple(event_with_features(space.graph, row) for row in space.rows.tolist()),
         rows=found.rows,
-        logits=verified.logits,
         ended=found.ended,
         factual=found.factual,
         iterations=found.iterations,
         evaluations=run.evaluations,
-        seconds=seconds,
-        verification=verified.verification,
-        without_all=verified.without_all,
+        seconds=searched.seconds,
         parameters=parameters if found.estimated is None else parameters | {"estimates": True},
         seed=options.seed,
-        model=identity_of(run.model),
+        model=contract.identity_of(run.model),
         data=graph.identity,
         evaluated=tuple((tuple(sorted(change)), logit) for change, logit in found.evaluated),
-        alternatives=verified.alternatives,
         window=run.window,
         surroundings=surroundings_of(space.graph, query, space.rows, parameters["candidates"]["hops"]),
         wider=run.wider,
-        scope=scope,
+        scope=scope_of(searched.model, graph, query, np.array(space.events, dtype=np.int64)),
         event_name=graph.name_of_event(),
         unit_name="" if options.by is None else options.by.noun(graph),
         units=tuple(_unit(space.graph, row, space.units[row]) for row in space.rows.tolist() if row in space.units),
         unit_events=_events_of_units(space, {*found.rows}.union(*(other.rows for other in verified.alternatives))),
-        literal=verified.literal,
-        whole=verified.whole,
+        decision=searched.decision,
+        subject=subject,
+        label=label,
+        **verified._asdict(),
         rescore=partial(_rescore, run.model, query, space),
     )
 
@@ -401,16 +360,15 @@ def _rescore(
     return dict(oracle.evaluated)
 
 
-def _with_decision(why: Explanation, model: Model, decision: Decision, subject: str, label: str | None) -> Explanation:
-    """The explanation with what was decided, and what lies behind the margins that it reports."""
+def _with_standings(why: Explanation, model: Model) -> Explanation:
+    """The explanation with what lies behind the margins that it reports."""
     changes = [why.change_of(why.rows[:length]) for length in range(len(why.rows) + 1)]
-    steps, others = standings_of(model, why.query, changes, [why.change_of(other.rows) for other in why.alternatives])
+    steps, others = decided.standings_of(
+        model, why.query, changes, [why.change_of(other.rows) for other in why.alternatives]
+    )
     alternatives = zip(why.alternatives, others, strict=True)
     return replace(
         why,
-        decision=decision,
-        subject=subject,
-        label=label,
         standings=steps if any(steps) else (),
         alternatives=tuple(other._replace(standing=standing) for other, standing in alternatives),
     )
@@ -425,12 +383,12 @@ def scope_of(model: Model, graph: TemporalGraph, query: Query, rows: IntArray) -
         query: The link.
         rows: The candidates.
     """
-    query = as_seen(model, graph, query)
-    attended = attended_by(model, query)
+    query = contract.as_seen(model, graph, query)
+    attended = contract.attended_by(model, query)
     if attended is None or graph.imagined is not None or not is_in(attended, rows).all():
-        return SOME_EVENTS
-    every = events_on_paths(graph, query, reach(model), len(rows) + 1)
-    return ALL_EVENTS if is_in(every, rows).all() else SEEN_EVENTS
+        return explanation.SOME_EVENTS
+    every = events_on_paths(graph, query, contract.reach(model), len(rows) + 1)
+    return explanation.ALL_EVENTS if is_in(every, rows).all() else explanation.SEEN_EVENTS
 
 
 def surroundings_of(graph: TemporalGraph, query: Query, events: IntArray, hops: int) -> Surroundings:
@@ -455,13 +413,13 @@ def event_of(graph: TemporalGraph, row: int) -> Event:
     place = row - graph.num_events
     edit, replaced = graph.imagined.edits[place], int(graph.imagined.replaces[place])
     if isinstance(edit, Add):
-        return Event(row, *ends, float(graph.time[row]), ADDED)
-    kind = ALTERED if isinstance(edit, Alter) else MOVED
+        return Event(row, *ends, float(graph.time[row]), explanation.ADDED)
+    kind = explanation.ALTERED if isinstance(edit, Alter) else explanation.MOVED
     return Event(row, *ends, float(graph.time[row]), kind, replaced, float(graph.time[replaced]))
 
 
 def event_with_features(graph: TemporalGraph, row: int) -> Event:
     """A row of a log, with its features in words where they are few, and as numbers if it is added or altered."""
     event = event_of(graph, row)._replace(carries=graph.carried(row))
-    features = graph.features_of(np.array([row])) if event.edit in (ADDED, ALTERED) else None
+    features = graph.features_of(np.array([row])) if event.edit in (explanation.ADDED, explanation.ALTERED) else None
     return event if features is None else event._replace(features=tuple(features[0].tolist()))

@@ -6,7 +6,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from cody.errors import BudgetError, CallError
@@ -89,19 +89,13 @@ class Oracle:
         if evaluations is not None and whole_number("evaluations", evaluations) < 1:
             raise CallError(f"a budget of evaluations must be at least 1, not {evaluations}")
         seconds = None if seconds is None else check_seconds(seconds)
-        self.model = model
-        self.query = query
+        self.model, self.query, self.watch, self.groups, self.limit = model, query, watch, groups, limit
+        self.sets_at_once, self.evaluations, self.seconds = sets_at_once, evaluations, seconds
         self._session = open_session(model, query, rows) if session is None else session
-        self.sets_at_once = sets_at_once
-        self.evaluations = evaluations
-        self.seconds = seconds
-        self.watch = watch
-        self.groups = groups
         self.evaluated: dict[Change, float] = {}  # the evaluations that count, in order
         self.spent = 0  # of the budget of evaluations
         self.besides = 0  # histories that a search scored in another way, such as some events alone
         self._paid = frozenset(paid)
-        self.limit = limit
         self._answers: dict[Change, float] = {} if answers is None else answers
         self._started = time.monotonic()
         self._in_model = 0.0  # seconds
@@ -114,13 +108,8 @@ class Oracle:
 
     @property
     def counts(self) -> Counts:
-        return Counts(
-            requested=self._questions,
-            remembered=self._questions - len(self.evaluated),
-            computed=self._evaluated,
-            ahead=self._ahead,
-            batches=self._batches,
-        )
+        remembered = self._questions - len(self.evaluated)
+        return Counts(self._questions, remembered, self._evaluated, self._ahead, self._batches)
 
     def ask(self, changes: Sequence[Change]) -> list[float]:
         """The logit of each change."""
@@ -155,23 +144,19 @@ class Oracle:
         """Whether evaluating a set takes one of the budget: not if it was evaluated before."""
         return change not in self.evaluated and change not in self._paid
 
-    @contextmanager
-    def reserve(self, evaluations: int) -> Iterator[None]:
+    def reserve(self, evaluations: int) -> AbstractContextManager[None]:
         """Reserve evaluations of the budget for later, if it is larger than that."""
         whole = self.evaluations
-        if whole is not None and whole > evaluations:
-            self.evaluations = whole - evaluations
-        try:
-            yield
-        finally:
-            self.evaluations = whole
+        return self._budget(whole if whole is None or whole <= evaluations else whole - evaluations)
+
+    def within(self, evaluations: int) -> AbstractContextManager[None]:
+        """A budget of that many further evaluations, where there is none."""
+        return self._budget(self.spent + evaluations if self.evaluations is None else self.evaluations)
 
     @contextmanager
-    def within(self, evaluations: int) -> Iterator[None]:
-        """A budget of that many further evaluations, where there is none."""
-        whole = self.evaluations
-        if whole is None:
-            self.evaluations = self.spent + evaluations
+    def _budget(self, evaluations: int | None) -> Iterator[None]:
+        """Another budget of evaluations, for a while."""
+        whole, self.evaluations = self.evaluations, evaluations
         try:
             yield
         finally:

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from cody.graph import IntArray
@@ -14,14 +15,15 @@ from cody.models.margins import flips, shift
 from cody.search.daily import DailyLimit
 from cody.search.oracle import Oracle
 
-# Why a search ended. The last three are budgets.
+# Why a search ended.
 EXHAUSTED = "exhausted"  # every set of candidates that could be better was evaluated
 FOUND = "found"  # it stopped with what it had
 STUCK = "stuck"  # no next step moved the score closer
 ITERATIONS = "iterations"
 EVALUATIONS = "evaluations"
 SECONDS = "seconds"
-ENDINGS = (EXHAUSTED, FOUND, STUCK, ITERATIONS, EVALUATIONS, SECONDS)
+BUDGETS = (ITERATIONS, EVALUATIONS, SECONDS)
+ENDINGS = (EXHAUSTED, FOUND, STUCK, *BUDGETS)
 
 Evaluated = tuple[tuple[Change, float], ...]  # changes with their logits, in the order of evaluation
 
@@ -130,13 +132,10 @@ def lower_bound(
     rest = known.difference(*(change for change in counterfactuals if len(change) == 1))
     counts = Counter(len(change) for change in evaluated if change <= rest)
     size = 2 if known else 1
-    while size <= len(known) and counts[size] == _number_of_sets(rest, size, limit):
+    number_of_sets = partial(math.comb, len(rest)) if limit is None else partial(limit.number_of_sets, rest)
+    while size <= len(known) and counts[size] == number_of_sets(size):
         size += 1
     return size
-
-
-def _number_of_sets(rows: Collection[int], size: int, limit: DailyLimit | None) -> int:
-    return math.comb(len(rows), size) if limit is None else limit.number_of_sets(rows, size)
 
 
 def best_evaluated(oracle: Oracle, candidates: Iterable[int]) -> tuple[int, ...]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, combinations, islice, product
-from typing import NamedTuple
 
 import numpy as np
 
@@ -50,9 +49,8 @@ def scout(oracle: Oracle, ranking: IntArray) -> SearchResult:
         ended = _look(view)
     except BudgetError as spent:
         ended = str(spent)
-    return result(
-        oracle, ranking, view.strongest_first(frozenset(best_evaluated(oracle, ranking.tolist()))), view.rounds, ended
-    )
+    best = view.strongest_first(frozenset(best_evaluated(oracle, ranking.tolist())))
+    return result(oracle, ranking, best, view.rounds, ended)
 
 
 def usual_evaluations(candidates: int) -> int:
@@ -269,37 +267,26 @@ def _look_below(view: View) -> None:
     more. Goes through all sets in the end.
     """
     target = FEW - 1 if view.best is None else len(view.best) - 1
-    small = _small_sets(view, target)
-    completed = (small.completed(number) for number in _from_largest(small.promise))
-    extended = (
-        small.extended(*divmod(place, len(small.rows)))
-        for place in _from_largest(small.promise_with)
-        if small.promise_with.flat[place] > -np.inf
+    sets, rows, added, promise, promise_with = _small_sets(view, target)
+    completed = (
+        sets[number].union(rows[place] for place in np.flatnonzero(added[number]).tolist())
+        for number in _from_largest(promise)
     )
+    possible = (divmod(place, len(rows)) for place in _from_largest(promise_with) if promise_with.flat[place] > -np.inf)
+    extended = (sets[number] | {rows[place]} for number, place in possible)
     view.ask([*_new(view, islice(completed, ROUND), ROUND // 2), *_new(view, extended, ROUND // 2)])
 
 
-class SmallSets(NamedTuple):
-    """Evaluated sets that are smaller than a target size, and the margins they promise at that size. k sets, n rows.
+def _small_sets(view: View, target: int) -> tuple[list[Change], list[int], BoolArray, FloatArray, FloatArray]:
+    """Evaluated sets of fewer than `target` events, and the margins they promise at that size. k sets, n rows.
 
     A set promises the sum of its margin and what the added events do alone.
+
+    Returns:
+        The sets; the candidates, those that help most first; the most helpful events that complete each set [k, n];
+        the promise of each set so completed [k], and of each set completed with a given event [k, n]. That is -inf
+        where the event is a member.
     """
-
-    sets: list[Change]
-    rows: list[int]  # the candidates, those that help most first
-    added: BoolArray  # [k, n] the most helpful events that complete each set
-    promise: FloatArray  # [k] of each set so completed
-    promise_with: FloatArray  # [k, n] of each set completed with a given event; -inf: it is a member
-
-    def completed(self, number: int) -> Change:
-        return self.sets[number].union(self.rows[place] for place in np.flatnonzero(self.added[number]).tolist())
-
-    def extended(self, number: int, place: int) -> Change:
-        return self.sets[number] | {self.rows[place]}
-
-
-def _small_sets(view: View, target: int) -> SmallSets:
-    """The evaluated sets of fewer than `target` events, with what they promise."""
     member, margins = view.columns
     numbers = np.flatnonzero(member.sum(axis=1) < target)
     helpful = np.argsort(-view.gains, kind="stable")  # [n] places, most helpful first
@@ -315,7 +302,7 @@ def _small_sets(view: View, target: int) -> SmallSets:
     promise_with[~absent] = -np.inf
     sets = list(view.numbers)
     rows = [view.ranking[place] for place in helpful.tolist()]
-    return SmallSets([sets[number] for number in numbers.tolist()], rows, added, promise[:, 0], promise_with)
+    return [sets[number] for number in numbers.tolist()], rows, added, promise[:, 0], promise_with
 
 
 def _from_largest(values: FloatArray) -> Iterator[int]:
