@@ -199,14 +199,12 @@ class FastSession(CheckedSession):
         with one_thread():
             while changes:
                 workspace = self._take(changes)
-                answers.append(self._answer(workspace, changes))
+                is_exact = workspace.exact
+                some = workspace.scores_of(changes) if is_exact else self.table(self._check.answer(workspace, changes))
+                answers.append(some)
                 changes = changes[len(answers[-1]) :]
                 self._workspace = self._check.trusted(workspace)
         return np.concatenate(answers)
-
-    def _answer(self, workspace: QueryWorkspace, changes: list[Change]) -> FloatArray:
-        """The scores of the first of these changes. → [n, m]"""
-        return workspace.scores_of(changes) if workspace.exact else self.table(self._check.answer(workspace, changes))
 
     def _take(self, changes: Sequence[Change]) -> QueryWorkspace:
         """What is known, if that is enough for these changes and not too much."""

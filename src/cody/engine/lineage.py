@@ -62,29 +62,26 @@ class NodeOrder:
 
     def counting(self, index: IntArray) -> IntArray:
         """Of the versions that are the latest by row, those that count. [n] → [n]"""
-        found, member = find(index, self.members)
-        counting = index.copy()
-        counting[found] = self.at_place[member]
-        return counting
+        return _replaced(index.copy(), find(index, self.members), self.at_place)
 
     def rows(self, index: IntArray) -> IntArray:
         """The rows in whose places versions count. [n] → [n]"""
-        found, member = find(index, self.members)
-        rows = index // 2
-        rows[found] = self.place[member] // 2
-        return rows
+        return _replaced(index // 2, find(index, self.members), self.place // 2)
 
     def messages(self, index: IntArray) -> IntArray:
         """The rows of the events that make versions. [n] → [n]"""
-        found, which = find(index, self.repeating)
-        rows = index // 2
-        rows[found] = self.message[which]
-        return rows
+        return _replaced(index // 2, find(index, self.repeating), self.message)
 
     def is_cut(self, index: IntArray, before: int) -> bool:
         """Whether a query sees only a part of the group of one of these versions."""
         _, member = find(index, self.members)
         return bool(((self.begins[member] < before) & (self.ends[member] >= before)).any())
+
+
+def _replaced(numbers: IntArray, found: tuple[IntArray, IntArray], others: IntArray) -> IntArray:
+    """The numbers, with others in place of those that `find` has found."""
+    numbers[found[0]] = others[found[1]]
+    return numbers
 
 
 def find(numbers: IntArray, among: IntArray) -> tuple[IntArray, IntArray]:

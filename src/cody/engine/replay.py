@@ -190,9 +190,8 @@ class Replay(NetworkOnGraph):
     def _first_state(self, query: Query, difference: Difference) -> MemoryState:
         start = self.start
         if start is not None and start.row <= query.before:
-            imagined = np.array(difference.present, dtype=np.int64)
-            changed = [*difference.absent, *self.graph.next_real(imagined).tolist()]
-            if all(row >= start.row for row in changed):
+            edited = np.array([*difference.absent, *difference.present], dtype=np.int64)
+            if (self.graph.next_real(edited) >= start.row).all():
                 return start
         return MemoryState(0, np.zeros_like(self.features), np.zeros(self.graph.num_nodes))
 

@@ -204,10 +204,9 @@ class FastTGN(FastModel):
 
     def _first_line(self, query: Query, change: Change) -> int:
         """The grid line before the first edit."""
-        graph, batch = self.graph, self.weights.sizes.batch
-        outcome = graph.difference(change, query)
-        present = graph.next_real(np.array(outcome.present, dtype=np.int64)).tolist()
-        return min([*outcome.absent, *present], default=query.before) // batch * batch
+        outcome, batch = self.graph.difference(change, query), self.weights.sizes.batch
+        edited = np.array([*outcome.absent, *outcome.present], dtype=np.int64)
+        return int(self.graph.next_real(edited).min(initial=query.before)) // batch * batch
 
     def _unchanged(self, nodes: IntArray, before: IntArray | int) -> tuple[FloatArray, FloatArray]:
         """The memory of nodes with nothing changed, each before a row, and when it was last updated. → [n, d], [n]"""

@@ -97,14 +97,10 @@ class Oracle:
         self.besides = 0  # histories that a search scored in another way, such as some events alone
         self._paid = frozenset(paid)
         self._answers: dict[Change, float] = {} if answers is None else answers
-        self._started = time.monotonic()
+        # When the budget of time is used up, on the clock `time.monotonic`.
+        self.deadline = math.inf if seconds is None else time.monotonic() + seconds
         self._in_model = 0.0  # seconds
         self._questions = self._evaluated = self._ahead = self._batches = 0
-
-    @property
-    def deadline(self) -> float:
-        """When the budget of time is used up, on the clock `time.monotonic`."""
-        return math.inf if self.seconds is None else self._started + self.seconds
 
     @property
     def counts(self) -> Counts:
