@@ -92,13 +92,12 @@ class QueryWorkspace:
         self.inputs = inputs
         loaded = library() if self.model.weights.dtype == np.float64 else None
         layer = Layer if loaded is None else partial(CompiledLayer, loaded)
+        decoder = LinkDecoder if loaded is None else partial(CompiledLinkDecoder, loaded)
         self.layers: list[Layer] = []
         for maps in self.model.maps:
             below: Below = self.layers[-1] if self.layers else inputs
             self.layers.append(layer(maps, below, self.windows, self.reach, self.events))
-        self.decoder = (
-            LinkDecoder(self.model.decoder) if loaded is None else CompiledLinkDecoder(loaded, self.model.decoder)
-        )
+        self.decoder = decoder(self.model.decoder)
         self.largest: int | None = None  # how many numbers of inputs a change has added, in the mean of a batch
         self.scored = numbered_rows(len(self.roots))  # ids of the roots' vectors → number of their scores
         self.scores = Vectors(len(self.links) * self.model.outputs, np.float64)  # [≥ numbers, m] of the links

@@ -244,9 +244,8 @@ class CompiledRows:
         """The numbers of rows, and the places where new ones stand first. [n, width] → [n], [m]"""
         rows = contiguous(rows)
         numbers, new = np.empty((2, len(rows)), dtype=np.int64)
-        return numbers, new[
-            : check_count(self.library.rows_find(self.handle, len(rows), *map(address, (rows, numbers, new))))
-        ]
+        found = self.library.rows_find(self.handle, len(rows), *map(address, (rows, numbers, new)))
+        return numbers, new[: check_count(found)]
 
     def find_masked(self, nodes: IntArray, masks: Masks, depends: Masks) -> tuple[IntArray, IntArray]:
         """The same of nodes with the part of their masks that each depends on. [n], [n, w], [nodes, w] → [n], [m]"""
