@@ -297,7 +297,10 @@ class LinksWithout:
         self.removed: BoolArray = np.zeros(self.graph.num_rows + 1, dtype=bool)  # the last one stands for no event
         self.removed[list(change)] = True
         self.first = min(change, default=self.graph.num_rows)
-        without = events_without(self.graph, self.removed)
+        kept = ~self.removed[self.graph.incidence]
+        offsets = np.concatenate([[0], np.cumsum(kept)])[self.graph.offsets]
+        # The same rows, but the lists of events of each node lack the removed ones.
+        without = replace(self.graph, offsets=offsets, incidence=self.graph.incidence[kept])
         self.inputs = model.inputs_without(without, self.removed)
         self.scorer = LinkScorer(model.weights, without, model.maps, model.decoder, self.inputs.of)
 
@@ -334,10 +337,3 @@ class LinksWithout:
         with one_thread():
             self.inputs.follow(max((query.before for query in queries), default=0))
             return self.scorer.logits(queries)
-
-
-def events_without(graph: TemporalGraph, removed: BoolArray) -> TemporalGraph:
-    """The graph with the same rows, but the lists of events of each node lack the removed ones. [rows]"""
-    kept = ~removed[graph.incidence]
-    offsets = np.concatenate([[0], np.cumsum(kept)])[graph.offsets]
-    return replace(graph, offsets=offsets, incidence=graph.incidence[kept])

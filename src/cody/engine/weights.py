@@ -98,8 +98,14 @@ class Weights:
     def encode_into(self, elapsed: FloatArray, out: FloatArray) -> None:
         """The same, written to where it is needed: by the compiled library, equal up to the last bit. [n] → [n, d]"""
         encoder, loaded = self.encoder, library()
-        if encoder is None or loaded is None or not _encode_compiled(loaded, elapsed, *encoder, out):
-            out[:] = self.encode(elapsed)
+        if encoder is not None and loaded is not None:
+            values = out if out.dtype == np.float64 else np.empty(out.shape)
+            sizes, arrays = out.shape, (contiguous(elapsed.astype(np.float32)), *encoder, values)
+            if loaded.encode(*sizes, *map(address, arrays), values.strides[0] // values.itemsize):
+                if values is not out:
+                    out[:] = values
+                return
+        out[:] = self.encode(elapsed)  # also where an angle may be too large for the library
 
     def events_into(self, graph: TemporalGraph, rows: IntArray, elapsed: FloatArray, out: FloatArray) -> None:
         """What layers read of events besides neighbours: features, encoding of the time since. [n], [n] → [n, F + d]"""
@@ -173,19 +179,6 @@ class Weights:
         """What is attended to: neighbour's embedding, features, encoding of elapsed. → [n, K, 2d + F]"""
         edge = [] if hop.edge is None else [hop.edge]
         return np.concatenate([embeddings[hop.neighbour], *edge, self.encode(hop.elapsed)], axis=-1)
-
-
-def _encode_compiled(
-    loaded: Any, elapsed: FloatArray, frequency: FloatArray, phase: FloatArray, out: FloatArray
-) -> bool:
-    """`Weights.encode` by the compiled library; False where an angle may be too large for it."""
-    values = out if out.dtype == np.float64 else np.empty(out.shape)
-    arrays = contiguous(elapsed.astype(np.float32)), frequency, phase, values
-    if not loaded.encode(len(elapsed), len(frequency), *map(address, arrays), values.strides[0] // values.itemsize):
-        return False
-    if values is not out:
-        out[:] = values
-    return True
 
 
 def gated(own: FloatArray, gates: FloatArray, given: FloatArray, kept: FloatArray) -> FloatArray:
