@@ -144,3 +144,5 @@ def test_names_in_a_list_may_have_commas_in_quotes_and_the_page_writes_them_so()
     assert (flag, top, among) == ("--top", "2", "--among")
     assert names_in(listed) == names
     assert names_in('942, "Smith, Anna",,') == ["942", "Smith, Anna"]
+    assert names_in('942\n"two\nlines"\r1,\r\n') == ["942", "two\nlines", "1"]
+    assert names_in("") == names_in("\n") == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 import shlex
 import sys
@@ -253,8 +254,9 @@ def parse_period(text: str) -> tuple[float, float]:
 
 
 def names_in(text: str) -> list[str]:
-    """The names in a list with commas; one that has a comma itself is in quotes."""
-    return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), []) if name.strip()]
+    """The names in a list with commas, or in lines; one that has a comma itself is in quotes."""
+    lines = csv.reader(io.StringIO(text, newline=""), skipinitialspace=True)
+    return [name.strip() for names in lines for name in names if name.strip()]
 
 
 def rivals_in(text: str) -> Sequence[str] | Negatives:
