@@ -253,6 +253,11 @@ def test_a_conversation_is_called_one_only_if_it_is_whole():
     assert part.reason.startswith("Without 2 events from b to a in the last 20 minutes, the model would not predict")
 
 
+def test_events_within_a_minute_of_each_other_say_so_with_the_number():
+    why = pair(weights=[3, 3, 0], bias=-2.0, src=[1, 1, 0], dst=[0, 0, 1], times=[0, 1, 600])
+    assert why.reason.startswith("Without 2 events from b to a within 1 minute, 10 hours before, the model would not")
+
+
 def test_a_pair_that_works_only_together_says_so():
     given = {"src": [0, 2, 1, 0], "dst": [2, 1, 3, 1], "times": [0, 5, 6, 9]}
     why = pair(weights=[2, 2, 0, 0], pairs={(0, 1): -2.0}, bias=-1.0, **given)

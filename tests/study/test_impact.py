@@ -21,6 +21,7 @@ from cody.graph.units import find_unit, node, pair
 from cody.models import ToyModel
 from cody.models.contract import as_model
 from cody.models.margins import flips
+from cody.study import impact_words
 from cody.study.impact import Impact, impact
 from cody.train.checkpoint import Checkpoint, save_model
 from cody.utils.words import count
@@ -352,6 +353,17 @@ def test_the_page_is_one_file_that_loads_nothing_and_names_are_text():
     assert not re.search(r"(src|href)=", page)
     assert page.count("<circle") == found.moved_links
     assert page.count('class="flip"><td') == len(found.flips)
+
+
+def test_links_of_people_with_long_names_fit_80_columns():
+    rng = np.random.default_rng(3)
+    graph = random_graph(rng, nodes=25, events=120)
+    names = [f"person{number:02}@office.example" for number in range(27)]
+    dated = TemporalGraph.from_arrays(graph.src, graph.dst, 1_745_800_000 + 4000 * graph.time, names=names)
+    found = impact(fast_model(random_network(dated, "tgn", neighbours=3), dated), dated, find_unit(dated, node, names[3]))
+    links, *_ = impact_words.tables(found)
+    assert len(links.rows) == impact_words.SHOWN
+    assert max(map(len, links.lines(80))) <= 80
 
 
 @pytest.fixture(scope="module")

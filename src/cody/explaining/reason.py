@@ -203,7 +203,8 @@ def _when(why: Explanation, events: Sequence[Event]) -> str:
     if oldest >= LASTING * newest:
         return f"in the last {words.duration_at_least(oldest)}"
     if BURST * (oldest - newest) <= newest:
-        return f"within {words.duration_at_least(oldest - newest)}, {words.duration_about(newest)} before"
+        burst = words.counted(words.duration_at_least(oldest - newest))
+        return f"within {burst}, {words.duration_about(newest)} before"
     unit, size = words.unit_of_time(oldest)
     return f"{math.floor(newest / size)} to {math.ceil(oldest / size)} {unit}s before"
 

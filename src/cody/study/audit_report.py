@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Annotated, Any, Literal
@@ -318,18 +319,18 @@ def summary_of(effects: Effects, references: References, faults: Mapping[str, st
     back = looks_back(effects)
     alike = [first for first in references[:1] if first.agrees.value >= LIKE_EDGEBANK]
     like = [f"does little more than repeat ({percent(each.agrees.value)} like {each.name})" for each in alike]
-    parts = [beside, *wrong, *like, ", ".join(uses), *([back[0]] if back else [])]
+    parts = [beside, *wrong, *like, _named_first(", ".join(uses)), *([back[0]] if back else [])]
     sentence = "; ".join(part for part in parts if part)
     return f"{sentence[:1].upper()}{sentence[1:]}."
 
 
 def verdict_of(effects: Effects, references: References, links: int) -> Iterator[str]:
     """Sentences about what the model reacts to, each with its numbers."""
-    for group, what in USES.items():
-        known = strongest(effects, group)
-        if known is not None:
-            share, cost = _flipped(known), _cost(known)
-            yield f"It {verb(share)} {what}: with {known.name}, {percent(share)} of its decisions change{cost}."
+    reactions = [(what, known) for group, what in USES.items() if (known := strongest(effects, group)) is not None]
+    for number, (what, known) in enumerate(reactions):
+        share, cost = _flipped(known), _cost(known)
+        uses = f"{verb(share)} {what if number else _named_first(what)}"
+        yield f"It {uses}: with {known.name}, {percent(share)} of its decisions change{cost}."
     if any(effect.name == LATER and effect.largest is not None and effect.largest <= SAME for effect in effects):
         yield "It does not notice when the prediction is made: one day later, no score changes."
     back = looks_back(effects)
@@ -340,6 +341,16 @@ def verdict_of(effects: Effects, references: References, links: int) -> Iterator
     yield from (f"It {_decides_alike(each)}." for each in named)
     if links < FEW:
         yield f"Only {count(links, 'prediction')}, so these shares are rough: audit more before relying on them."
+
+
+def _named_first(text: str) -> str:
+    """A text that names the events before it says what is theirs.
+
+    >>> _named_first("depends on their times, uses their partners")
+    'depends on the times of events, uses their partners'
+    """
+    before, _, _ = text.partition(" of events")
+    return re.sub(r"their (\w+)", r"the \1 of events", text, count=1) if "their " in before else text
 
 
 def verb(share: float) -> str:

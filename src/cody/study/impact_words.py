@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cody.models.margins import numbers
 from cody.utils.tables import TextTable
-from cody.utils.words import ago, count, from_to, heading_of_times, is_date, moment, sanitize
+from cody.utils.words import ago, count, from_to, heading_of_times, is_date, link, moment, sanitize
 
 if TYPE_CHECKING:
     from cody.study.impact import HopBin, Impact, MovedLink, TimeBin
@@ -108,10 +108,10 @@ def _moves(found: Impact, links: Sequence[MovedLink]) -> TextTable:
     )
     for each in links:
         event, hops = ("–" if number is None else str(number) for number in (each.event, each.hops))
-        link = f"{sanitize(each.src, 24)} → {sanitize(each.dst, 24)}"
+        named = link(each.src, each.dst, 14)
         since = ago(each.since) if dated else f"{each.since:g}"
         decision = each.outcome if each.flips else "stays"
-        table.add_row(event, link, moment(each.time), since, hops, *scores_of(each), decision)
+        table.add_row(event, named, moment(each.time), since, hops, *scores_of(each), decision)
     return table
 
 

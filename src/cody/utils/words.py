@@ -84,8 +84,16 @@ def duration_about(seconds: float) -> str:
     >>> duration_about(1), duration_about(840), duration_about(200_000)
     ('1 second', '14 minutes', '2 days')
     """
-    rounded = _whole_units(seconds, round)
-    return rounded if rounded[0].isdigit() else f"1 {rounded}"
+    return counted(_whole_units(seconds, round))
+
+
+def counted(duration: str) -> str:
+    """A duration with its number, also where that is 1.
+
+    >>> counted("minute"), counted("7 minutes")
+    ('1 minute', '7 minutes')
+    """
+    return duration if duration[0].isdigit() else f"1 {duration}"
 
 
 def _whole_units(seconds: float, rounding: Callable[[float], int]) -> str:
