@@ -163,6 +163,17 @@ def test_an_even_if_answer_whose_events_stand_twice_or_that_does_not_say_since_w
     assert contradicted(changed_at(plain, ("missing", "rows"), []), EvenIf, model, graph)
 
 
+@pytest.mark.parametrize("by", [None, pair], ids=["events", "pairs"])
+def test_other_words_of_an_even_if_answer_and_impossible_settings_are_found(asked, by):
+    graph, model = asked
+    plain = json.loads(cody.even_if(model, graph, graph.query(58), size=6, by=by).to_json())
+    assert not contradicted(plain, EvenIf, model, graph)
+    for name, value in (("subject", "node"), ("thing", "bird")):
+        assert contradicted(changed_at(plain, (name,), value), EvenIf, model, graph), name
+    hops = ("parameters", "candidates", "hops")
+    assert contradicted(changed_at(plain, hops, -3), EvenIf, model, graph) == (by is not None)  # or nothing reads it
+
+
 class Distrust(ToyModel):
     """A model of two labels."""
 

@@ -17,13 +17,12 @@ from cody.explaining.even_if import EvenIf, Missing, Question, suffixes, units_a
 from cody.explaining.pipeline import check_explainable
 from cody.explaining.verification import reference_logit
 from cody.graph import Query, TemporalGraph
-from cody.graph.units import Unit
 from cody.models.contract import Change, Model, as_seen, subject_of
 from cody.models.decided import check_named, decide, decision_in, subject_of_decision
 from cody.models.decision import DecidedBy, Decision
 from cody.models.margins import flips
 from cody.search.proposals import removals
-from cody.search.space import build_space, written_units
+from cody.search.space import NearUnits, build_space, written_units
 from cody.utils.words import count, sanitize
 
 NOTHING: Change = frozenset()
@@ -58,7 +57,7 @@ def verify_even_if(
     except (CodyError, ValueError, TypeError) as error:
         yield Claim("the question", CONTRADICTED, sanitize(str(error), 200))
         return
-    yield checked("the question and its words", list(_other_words(found, replay.question)), found.stated)
+    yield checked("the question and its words", list(_other_words(found, replay)), found.stated)
     faults = unlike(found.original, replay.margin(NOTHING))
     yield checked("score with nothing changed", faults, f"{found.original:.5f}")
     yield from _missing(found, replay)
@@ -71,6 +70,7 @@ class _Kept:
     """The reference implementation of the decision, and the events that the candidates of a document stand for."""
 
     question: Question
+    thing: str  # what a candidate is called
     known: dict[Change, float] = field(default_factory=dict)
 
     @classmethod
@@ -90,10 +90,12 @@ class _Kept:
         chosen = chosen if decision is None else decision
         check_named(model, query, chosen)
         decided = decide(model, graph, query, chosen)
-        rows, units = np.array(found.candidates), _units(found, model, graph, query)
+        rows, near = np.array(found.candidates), _near(found, model, graph, query)
+        units = {} if near is None else near.known_by(found.candidates)
+        thing = graph.name_of_event() if near is None or near.kind is None else near.kind.noun(graph)
         space = build_space(graph, as_seen(model, graph, query), rows, len(rows), (removals,), None, units)
         about = subject_of_decision(model, chosen)
-        return cls(Question(decided, query, space, decision_in(decided) or chosen, about, found.alone))
+        return cls(Question(decided, query, space, decision_in(decided) or chosen, about, found.alone), thing)
 
     def margin(self, rows: Change) -> float:
         """Without these candidates."""
@@ -111,13 +113,14 @@ class _Kept:
         return flips(self.margin(NOTHING), margin)
 
 
-def _units(found: EvenIf, model: Model, graph: TemporalGraph, query: Query) -> dict[int, Unit]:
+def _near(found: EvenIf, model: Model, graph: TemporalGraph, query: Query) -> NearUnits | None:
+    """The units that the candidates stand for; None: they are single events."""
     if not found.units:
-        return {}
+        return None
     near = written_units(found.parameters, model, graph, query)
     if near is None:
         raise _NotInDocumentError("its units were made by a function, which a document cannot hold")
-    return near.known_by(found.candidates)
+    return near
 
 
 def _twice(rows: Sequence[int]) -> list[int]:
@@ -125,8 +128,9 @@ def _twice(rows: Sequence[int]) -> list[int]:
     return [row for row, number in Counter(rows).items() if number > 1]
 
 
-def _other_words(found: EvenIf, question: Question) -> Iterator[str]:
+def _other_words(found: EvenIf, replay: _Kept) -> Iterator[str]:
     """What the document says of the link and of its candidates that does not follow from the log and the numbers."""
+    question = replay.question
     parts = [part.rows for part in (found.missing, found.latest, found.unit) if part]
     parts += [found.kept_rows, found.decisive or ()]
     yield from (f"event {row} stands twice" for rows in parts for row in _twice(rows))
@@ -135,7 +139,7 @@ def _other_words(found: EvenIf, question: Question) -> Iterator[str]:
     if named - question.candidates:
         return
     follows = question.what_follows(None if found.kept is None else found.kept_rows, found.decisive)
-    follows |= {} if found.units else {"thing": question.space.graph.name_of_event()}
+    follows |= {"thing": replay.thing, "subject": question.about}
     for name, again in follows.items():
         if getattr(found, name) != again:
             yield f"{name} is {getattr(found, name)!r}, but {again!r} follows"

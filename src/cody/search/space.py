@@ -326,12 +326,13 @@ def written_units(parameters: Mapping[str, Any], model: Model, graph: TemporalGr
         query: The link.
     """
     by, rule, settings = (parameters.get(name) or {} for name in ("by", "dependants", "candidates"))
-    if not all(isinstance(each, dict) for each in (by, rule, settings)):
+    hops = settings.get("hops") or 1 if isinstance(settings, dict) else None
+    if not isinstance(by, dict) or not isinstance(rule, dict) or not isinstance(hops, int) or hops < 1:
         raise CallError("its settings are not understood")
     if by.get("name", EVENT) not in KINDS or (rule and rule.get("name") not in RULES):
         return None
     kind = named_kind(by.get("name", EVENT), gap=by.get("gap"), ends=bool(by.get("ends")))
     chosen = RULES[rule["name"]](rule.get("within", WITHIN)) if rule else None
     protect = Protected.from_parameters(parameters.get("protect"))
-    seen, hops = contract.as_seen(model, graph, query), int(settings.get("hops") or 1)
+    seen = contract.as_seen(model, graph, query)
     return NearUnits(graph, seen, hops, ends_first, protect and protect.at(query), kind, chosen)
