@@ -651,6 +651,19 @@ def test_a_row_that_cannot_be_read_is_shown_in_one_readable_line(tmp_path: Path,
     assert len(str(caught.value)) < 500
 
 
+def test_a_parquet_file_whose_rows_are_missing_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pd.DataFrame({"src": [1, 2], "dst": [2, 1], "time": [0, 1]}).to_parquet(tmp_path / "events.parquet")
+    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", lambda *_, **__: iter(()))  # as a damaged footer says
+    with pytest.raises(DataError, match=r"events.parquet: .* damaged \(column 'src' has 0 of 2 rows"):
+        load(tmp_path / "events.parquet")
+
+
+def test_a_file_whose_head_cannot_be_read_has_no_unused_columns_but_a_reason(tmp_path: Path) -> None:
+    (tmp_path / "events.csv").write_bytes("src,dst,zeit,größe\n1,2,3,4\n".encode("latin-1"))
+    with pytest.raises(DataError, match=r"events.csv: "):
+        unused_columns(tmp_path / "events.csv")
+
+
 def test_a_damaged_page_of_a_parquet_file_is_one_line(tmp_path: Path) -> None:
     table = pa.table({"src": list(range(500)), "dst": [0] * 500, "t": list(range(500))})
     parquet.write_table(table, tmp_path / "x.parquet")

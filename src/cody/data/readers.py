@@ -118,7 +118,8 @@ def unused_columns(
     file, given = Path(path), GivenColumns(*(columns.get(name) for name in GivenColumns._fields))
     if is_query(path) or not file.is_file():
         return []
-    head = _head_of_file(file, header, separator)
+    with errors_about(file):
+        head = _head_of_file(file, header, separator)
     if _known_format(head, given) is not None:
         return []
     chosen = choice.choose_columns(head, given, label, header=header or not head.delimiter)
@@ -377,10 +378,9 @@ class ParquetColumns:
                 chunks.append(batch.column(0))
                 if pa.total_allocated_bytes() - self.allocated_before > self.at_most:
                     raise too_large(self.at_most)
-        column = pa.chunked_array(chunks)
-        if len(column) != self.num_rows:
-            raise damaged_parquet(f"column {name!r} has {len(column):,} of {self.num_rows:,} rows")
-        return column
+        if (found := sum(map(len, chunks))) != self.num_rows:
+            raise damaged_parquet(f"column {name!r} has {found:,} of {self.num_rows:,} rows")
+        return pa.chunked_array(chunks)
 
 
 @contextmanager
