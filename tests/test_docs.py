@@ -200,6 +200,28 @@ def test_names_of_the_package_on_a_page_exist(page):
     assert [name for name in sorted(names) if not exists(name)] == []
 
 
+def test_where_the_changelog_says_that_modules_went_there_is_one():
+    table = (
+        (ROOT / "CHANGELOG.md")
+        .read_text(encoding="utf-8")
+        .partition("| old import | new import |")[2]
+        .partition("\n\n")[0]
+    )
+    rows = [line.split("|")[1:3] for line in table.splitlines()[2:]]
+    old = {name for left, _ in rows for name in re.findall(r"`(cody[\w.]+)`", left)} | {"cody.locks"}
+    new = []
+    for _, right in rows:
+        home = ""
+        for name in re.findall(r"`([\w.]+)`", right):
+            if name.startswith("cody.") and name not in old:
+                home = name.rpartition(".")[0]
+                new.append(name)
+            elif name.startswith("."):
+                new.append(home + name)
+    assert len(new) > len(rows)
+    assert [name for name in new if not exists(name)] == []
+
+
 def exists(name):
     """Whether a dotted name is there after `import cody`, or can be imported: functions hide modules of their name."""
     found = cody
