@@ -245,3 +245,9 @@ def test_the_line_of_an_epoch_fits_a_terminal():
     line = epoch(TrainingProgress(999, 1, 1, loss=10.0, validation=perfect, best=True))
     assert len(line) < 80
     assert line == "epoch 999  loss 10.0000  validation AP 100.00 %, unseen nodes 100.00 %  best"
+
+
+def test_no_line_begins_with_a_percent_sign(capsys):
+    text = "explain_pyg:trained on data of its own: 10 predictions, average precision 100.0 %"
+    terminal.print_parts([terminal.Prose(text)])
+    assert capsys.readouterr().out.splitlines()[1] == "100.0 %"

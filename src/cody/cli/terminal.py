@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from time import localtime, monotonic, strftime
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO, TypeAlias
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 WRONG = click.style(" (wrong)", fg="red")
 PROSE = 80  # columns of a sentence, however wide the terminal is
-_filled = partial(textwrap.fill, break_long_words=False, break_on_hyphens=False)
 
 
 def say(message: str, before: str = "") -> None:
@@ -54,6 +52,12 @@ def wrapped(message: str, beside: str = "") -> str:
         for line in (beside + message).split("\n")
     ]
     return "\n".join(lines).removeprefix(beside)
+
+
+def _filled(line: str, width: int) -> str:
+    """A line broken between words, but not between a number and its %."""
+    joined = line.replace(" %", "\u00a0%")
+    return textwrap.fill(joined, width, break_long_words=False, break_on_hyphens=False).replace("\u00a0%", " %")
 
 
 def stop(left: str = "") -> NoReturn:
