@@ -1,5 +1,9 @@
 """Approximate, then confirm: estimates guide the search, and nothing else."""
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -14,6 +18,40 @@ from cody.models.contract import open_session
 from cody.models.margins import flips
 from cody.search.proposals import additions, removals
 from random_events import random_graph, random_network
+
+
+class Shared:
+    """A user's model that notices when several threads are in it."""
+
+    def __init__(self):
+        self.inside, self.most, self.number = [], 0, 0.0
+
+    def observe(self, events):
+        self.number = 0.9 * self.number + float(len(events.rows))
+
+    def score(self, query, past):
+        self.inside.append(threading.get_ident())
+        time.sleep(0.005)
+        self.most = max(self.most, len(self.inside))
+        self.inside.pop()
+        return self.number
+
+    def wrapped(self, graph):
+        steps = {"start": lambda: vars(self).update(number=0.0), "observe": self.observe}
+        steps |= {"save": lambda: self.number, "restore": lambda number: vars(self).update(number=number)}
+        return from_steps(graph, score=self.score, identity="shared", batch=5, **steps)
+
+
+@pytest.mark.parametrize("again", [approximately, lambda model: model.fed(model.feeding), lambda m: m.on(m.graph)])
+def test_models_that_share_the_functions_of_a_user_wait_for_one_another(world, again):
+    graph, shared = world[0], Shared()
+    model = shared.wrapped(graph)
+    query, changes = graph.query(130), [frozenset({row}) for row in range(100, 120)]
+    right = model.logits(query, changes).tolist()
+    with ThreadPoolExecutor(2) as pool:
+        asked = [pool.submit(each.logits, query, changes) for each in (model, again(model))]
+        assert [each.result().tolist() for each in asked] == [right, right]
+    assert shared.most == 1
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -167,10 +167,10 @@ class HistoryModel:
     hops: int
     snapshots: Snapshots  # of the unchanged log
     modules: Any = None  # of an adapter: the object behind its functions
+    turn: Any = field(default_factory=threading.RLock)  # to use the functions; models that share them share it
 
     def __post_init__(self) -> None:
         self.grid = self.feeding.grid
-        self._turn = threading.RLock()
         add_labels(self, self.steps.labels)
 
     def __repr__(self) -> str:
@@ -250,7 +250,7 @@ class HistoryModel:
     def on(self, graph: TemporalGraph) -> Self:
         """The same model on another log of the same nodes."""
         other = copy(self)
-        other.graph, other._turn = graph, self._turn  # the functions are the same
+        other.graph, other.turn = graph, self.turn  # the functions are the same
         if graph.base_identity == self.graph.base_identity:
             other.snapshots = self.snapshots
         return other
@@ -259,12 +259,13 @@ class HistoryModel:
         """The same functions with another feeding; this is another model."""
         other = copy(self)
         other.identity, other.feeding, other.grid = f"{self.identity} {feeding}", feeding, feeding.grid
+        other.turn = self.turn
         return other
 
     @contextmanager
     def borrowed(self) -> Iterator[None]:
         """Exclusive use of the user's model, on one thread; its state is restored afterwards, whatever happens."""
-        with self._turn, one_thread():
+        with self.turn, one_thread():
             if self.steps.save is None or self.steps.restore is None:
                 yield
                 return
@@ -360,12 +361,12 @@ class HistoryModel:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = {name: value for name, value in vars(self).items() if name != "_turn"}
+        kept = {name: value for name, value in vars(self).items() if name != "turn"}
         return kept | {"snapshots": Snapshots(self.snapshots.most)}  # a copy, perhaps in another process, has its own
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._turn = threading.RLock()
+        self.turn = threading.RLock()
 
 
 class HistorySession:
