@@ -82,6 +82,7 @@ def test_a_document_is_read_again_and_shown(asked):
     page = found.to_html()
     assert all(cause.name in page for cause in found.causes)
     assert found.sentence in page
+    assert all("its own links" in text for text in (page, "\n".join(found.table().lines())))  # one name for the column
     assert [row["flips"] for row in found.rows()] == [cause.flips for cause in found.causes]
     assert found.sentence in str(found)
     with pytest.raises(DataError, match="checksum mismatch"):

@@ -55,7 +55,7 @@ def _y(share: float) -> float:
 
 
 def _causes(found: SharedCauses) -> Markup:
-    heads = ["without it and those above", "events", "flip", "", "more", "of its own nodes"]
+    heads = ["without it and those above", "events", "flip", "", "more", "its own links"]
     rows = []
     for cause in found.causes:
         share = cause.flips / found.predictions
