@@ -360,7 +360,8 @@ def test_links_of_people_with_long_names_fit_80_columns():
     graph = random_graph(rng, nodes=25, events=120)
     names = [f"person{number:02}@office.example" for number in range(27)]
     dated = TemporalGraph.from_arrays(graph.src, graph.dst, 1_745_800_000 + 4000 * graph.time, names=names)
-    found = impact(fast_model(random_network(dated, "tgn", neighbours=3), dated), dated, find_unit(dated, node, names[3]))
+    model = fast_model(random_network(dated, "tgn", neighbours=3), dated)
+    found = impact(model, dated, find_unit(dated, node, names[3]))
     links, *_ = impact_words.tables(found)
     assert len(links.rows) == impact_words.SHOWN
     assert max(map(len, links.lines(80))) <= 80
