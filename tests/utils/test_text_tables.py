@@ -24,3 +24,10 @@ def test_what_is_better_kept_whole_is_folded_where_nothing_else_can_be():
 
 def test_numbers_are_never_folded():
     assert all("580" in line or "-0.0721" not in line for line in made().lines(10))
+
+
+def test_no_line_of_a_cell_begins_with_a_percent_sign():
+    table = TextTable("without", "flip", rows=[("pair ann ↔ bob", "3 (100 %)")])
+    folded = [line for width in range(10, 25) for line in table.lines(width)]
+    assert any(line.endswith(" (100 %)") and not line.endswith("3 (100 %)") for line in folded)
+    assert all("100 %" in line for line in folded if "%" in line)

@@ -11,7 +11,7 @@ from typing import Any
 from cody.utils.words import columns, padded
 
 GAP = 2  # blanks between two columns
-JOINED = "\u00a0→"  # an arrow with a blank before it at which no line is broken
+JOINED = "\u00a0"  # a blank at which no line is broken
 STYLE = re.compile(r"\x1b\[[\d;]*m")  # what makes a text bold or coloured on a terminal
 
 
@@ -89,9 +89,9 @@ def _folded(cell: str, width: int) -> list[str]:
     if all(columns(STYLE.sub("", line)) <= width for line in lines):
         return lines
     options: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
-    return [part.replace(JOINED, " →") for line in lines for part in textwrap.wrap(_joined(line), width, **options)]
+    return [part.replace(JOINED, " ") for line in lines for part in textwrap.wrap(_joined(line), width, **options)]
 
 
 def _joined(cell: str) -> str:
-    """A text in which no arrow begins a line: "1667 → 105" is broken after the arrow."""
-    return cell.replace("\n", " ").replace(" →", JOINED)
+    """A text in which no arrow and no % begins a line: "1667 → 105" is broken after the arrow."""
+    return re.sub(r" (?=[→%])", JOINED, cell.replace("\n", " "))
