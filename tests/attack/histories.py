@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
 from itertools import combinations, pairwise
 from typing import Any, NamedTuple, cast
 from unittest.mock import patch
@@ -91,10 +93,21 @@ def _right(case: Case, sets: Sequence[Change]) -> FloatArray | None:
     workspace = QueryWorkspace(case.model, [case.query], case.rows)
     exact = np.array(answer_all(workspace if workspace.exact else workspace.exactly, sets))[:, 0]
     some = [0, len(sets) // 2, len(sets) - 1]
-    plain = case.model.replay.logits(case.query, [sets[place] for place in some])  # from the first event on
+    chosen, replay = [sets[place] for place in some], case.model.replay
+    plain = replay.logits(case.query, chosen)  # from the first event on
     off = np.abs(plain - exact[some]).max() / max(1.0, np.abs(plain).max())
+    if off >= OFF and np.abs(_nudged(replay).logits(case.query, chosen) - plain).max() > OFF:
+        return None
     expect(off < OFF, "histories: an exact answer differs from replay", off)
     return exact if off < REPEATABLE else None
+
+
+def _nudged(replay: Replay) -> Replay:
+    """The same model but for the last digits of its weights: where it answers otherwise, nobody knows what is right."""
+    other = copy(replay)
+    moved = {name: array * (1 + 4e-16) for name, array in replay.weights.arrays.items()}
+    other.weights = replace(replay.weights, arrays=moved)
+    return other
 
 
 def _in_parts(rng: Generator, case: Case, sets: Sequence[Change]) -> FloatArray:
