@@ -152,6 +152,21 @@ def test_a_table_that_is_damaged_while_it_is_in_use_changes_no_answer(tgn, tmp_p
     np.testing.assert_array_equal(model.logits(graph.query(280), SETS), expected)
 
 
+@in_each_form
+def test_a_table_that_is_damaged_while_a_session_is_open_changes_no_answer(tgn, tmp_path):
+    """Versions that were compared with, but not yet read as parents, are read after the damage."""
+    graph, network = tgn
+    model, query, rng = FastTGN(network, graph, folder=tmp_path), graph.query(280), np.random.default_rng(1)
+    for _ in range(30):
+        rows = rng.choice(np.arange(200, 280), 12, replace=False).tolist()
+        first, then = ([frozenset(rng.choice(rows, size).tolist()) for size in (1, 2, 4, 6)] for _ in range(2))
+        expected, session = model.logits(query, then), model.session(query, rows)
+        session.logits(first)
+        content = damage(only_file(tmp_path), "zeros", rng)
+        np.testing.assert_allclose(session.logits(then), expected, rtol=0, atol=1e-6)
+        only_file(tmp_path).write_bytes(content)
+
+
 def test_the_confirmation_notices_a_damaged_table_too(tgn, tmp_path):
     graph, network = tgn
     query, removal = graph.query(280), frozenset({270})

@@ -112,7 +112,6 @@ typedef struct {
     double *point, point_reach;                   /* points of values that are nearly the same are as near as this */
     int64_t slot_room, own_used, other_used;
     int32_t *alike_head; /* [V] */
-    uint8_t *is_checked; /* [V] whether the checksum of the version in the table was right */
     int32_t *own_id, *other_id, *event_slot; /* [at_once] */
     double *value, *usual_value;             /* [d] */
 } Follow;
@@ -167,7 +166,7 @@ EXPORT void follow_close(Follow *f) {
     if (!f) return;
     void *arrays[] = {f->contents, f->buckets, f->needed, f->first_value, f->values, f->reached, f->busy,
                       f->level_of, f->own_slot, f->other_slot, f->alike_next, f->point, f->alike_head, f->own_id,
-                      f->other_id, f->event_slot, f->is_checked, f->value, f->usual_value};
+                      f->other_id, f->event_slot, f->value, f->usual_value};
     for (size_t place = 0; place < sizeof(arrays) / sizeof(arrays[0]); place++) free(arrays[place]);
     free(f);
 }
@@ -179,7 +178,6 @@ EXPORT Follow *follow_open(const Setup *setup) {
     int64_t V = setup->versions;
     f->bucket_count = 1024;
     f->buckets = free_buckets(f->bucket_count);
-    f->is_checked = calloc((size_t)V + 1, 1);
     f->alike_head = nones(V);
     f->level_of = nones(V);
     f->busy = calloc((size_t)setup->levels + 1, 1);
@@ -188,7 +186,7 @@ EXPORT Follow *follow_open(const Setup *setup) {
     f->event_slot = nones(setup->at_once);
     f->value = malloc((size_t)setup->dimensions * sizeof(double));
     f->usual_value = malloc((size_t)setup->dimensions * sizeof(double));
-    if (!f->buckets || !f->is_checked || !f->alike_head || !f->level_of || !f->busy || !f->own_id || !f->other_id ||
+    if (!f->buckets || !f->alike_head || !f->level_of || !f->busy || !f->own_id || !f->other_id ||
         !f->event_slot || !f->value || !f->usual_value) {
         follow_close(f);
         return NULL;
@@ -202,10 +200,7 @@ EXPORT Follow *follow_open(const Setup *setup) {
 }
 
 /* The table after it was repaired. */
-EXPORT void follow_table(Follow *f, const uint32_t *table) {
-    f->s.table = table;
-    memset(f->is_checked, 0, (size_t)f->s.versions);
-}
+EXPORT void follow_table(Follow *f, const uint32_t *table) { f->s.table = table; }
 
 /* Let a version wait for the changes among these under which it is needed. */
 static void wait_for(Follow *f, int64_t version, const uint64_t *changes) {
@@ -464,16 +459,14 @@ FOR_EACH_PROCESSOR static uint64_t weighted(int64_t words, const uint32_t *restr
     return low + (high << 32);
 }
 
-/* Whether a version stands in the table as it was written; compared when it is first read. */
-static int is_right(Follow *f, int64_t version) {
-    const Setup *s = &f->s;
-    if (f->is_checked[version]) return 1;
+/* Whether a version stands in the table as it was written. */
+static int is_right(const Setup *s, int64_t version) {
     int64_t index = s->index[version], words = s->row_words - 2;
     if (index < 0 || index >= s->table_rows) return 0;
     const uint32_t *row = s->table + index * s->row_words;
     uint64_t sum = scatter((uint64_t)index + s->key) + weighted(words, row, s->checksum_weights), stored;
     memcpy(&stored, row + words, sizeof(stored));
-    return f->is_checked[version] = stored == sum;
+    return stored == sum;
 }
 
 /* Numbers in the other precision. */
@@ -558,12 +551,12 @@ static void forget_products(Follow *f, int64_t length) {
 }
 
 /* Whether all that the next contents read from the table is right. */
-static int all_right(Follow *f, const Content *contents) {
+static int all_right(const Follow *f, const Content *contents) {
     for (int64_t place = 0; place < f->chunk; place++) {
         const Content *content = contents + place;
-        if (!f->s.imagined[content->version] && !is_right(f, content->version)) return 0;
-        if (content->own <= 0 && f->s.usual[-content->own] < 0 && !is_right(f, -content->own)) return 0;
-        if (content->other <= 0 && f->s.usual[-content->other] < 0 && !is_right(f, -content->other)) return 0;
+        if (!f->s.imagined[content->version] && !is_right(&f->s, content->version)) return 0;
+        if (content->own <= 0 && f->s.usual[-content->own] < 0 && !is_right(&f->s, -content->own)) return 0;
+        if (content->other <= 0 && f->s.usual[-content->other] < 0 && !is_right(&f->s, -content->other)) return 0;
     }
     return 1;
 }
