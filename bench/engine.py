@@ -476,7 +476,7 @@ KERNELS: list[tuple[Any, str]] = [
     (Products, "of"),
     (CompiledLayer, "_make"),
     (CompiledLinkDecoder, "score"),
-    (EventInputs, "_compute"),
+    (EventInputs, "add"),
     (memory.Gates, "remember"),
     (CompiledFollow, "_compute"),
     (Weights, "attend"),
