@@ -1,5 +1,5 @@
-/* Following changes of the past through versions of memories: the compiled form of `MemoryInputs._levels` in tgn.py,
-   and of `Lineage._trace` and `Lineage._depend` in lineage.py.
+/* Following changes of the past through versions of memories: the compiled form of `PureFollow` in memory.py, and of
+   `_trace` and `_dependencies` in lineage.py.
 
    These functions say what is computed and why. Here the bookkeeping of one level of versions is a loop instead of some
    dozens of calls of numpy; compiled.py calls it level by level. It knows nothing of Python: it is a plain library,
@@ -852,7 +852,7 @@ EXPORT void lineage_children(int64_t count, const int64_t *versions, const int64
             }
 }
 
-/* Masks and levels of versions, in the order of rows: see `Lineage._depend`. */
+/* Masks and levels of versions, in the order of rows: see `_dependencies`. */
 EXPORT void lineage_depend(int64_t count, int64_t words, const int64_t *versions, const int64_t *own,
                            const int64_t *other, const int64_t *previous, const int64_t *bit, uint64_t *parents,
                            uint64_t *memory, int64_t *level, int64_t *deepest) {
